@@ -156,7 +156,8 @@ def drag(tab: Any) -> None:
 
 
 def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
-    """From a change on the overview to its trend, what it compares with, its run and its curve."""
+    """From a change on the overview to its trend, what it compares with, its run and its curve; on
+    the way, back leads to what was left."""
     tab.goto(f"{address}/?{urlencode({'machine': 'simulated-b'})}")
     is_drawn(tab, "Overview")
     color = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
@@ -170,10 +171,17 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     assert _query(tab).get("machine") == "simulated-b" and "change" not in _query(tab)
     tab.locator(LANE).first.click(position={"x": 30, "y": 8})  # on its name
     tab.get_by_role("button", name="back to all workloads").wait_for()
-    workload = _query(tab)["of"]
-    leads_to(tab, "/trend", lambda: tab.locator(LANE).first.click(position={"x": 30, "y": 8}))
+    left = _query(tab)
+    lane = tab.locator(LANE).first
+    leads_to(tab, "/trend", lambda: lane.click(position={"x": 30, "y": 8}))
     is_drawn(tab, "Trend")
-    assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(workload)
+    tab.go_back()
+    is_drawn(tab, "Compare")
+    tab.get_by_role("button", name="back to all workloads").wait_for()
+    assert _query(tab) == left
+    leads_to(tab, "/trend", lambda: lane.click(position={"x": 30, "y": 8}))
+    is_drawn(tab, "Trend")
+    assert _query(tab)["machine"] == "simulated-b" and _query(tab)["case"].startswith(left["of"])
 
     tab.locator(AT_REST).wait_for(state="attached")
     tab.locator(MARK).first.wait_for()
@@ -186,21 +194,6 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     assert _query(tab)["of"].endswith("@simulated-b") and "days" not in _query(tab)
     tab.get_by_role("link", name="Curves", exact=True).click()
     is_drawn(tab, "Curves")
-
-
-def test_back_leads_to_what_was_left(tab: Any, address: str) -> None:
-    tab.goto(f"{address}/compare?kind=machines")
-    is_drawn(tab, "Compare")
-    lane = tab.locator(LANE).first
-    leads_to(tab, "/compare", lambda: lane.click(position={"x": 30, "y": 8}), "of")
-    workload = _query(tab)["of"]
-    tab.get_by_role("button", name="back to all workloads").wait_for()
-    leads_to(tab, "/trend", lambda: lane.click(position={"x": 30, "y": 8}))
-    is_drawn(tab, "Trend")
-    tab.go_back()
-    is_drawn(tab, "Compare")
-    tab.get_by_role("button", name="back to all workloads").wait_for()
-    assert _query(tab) == {"kind": "machines", "of": workload}
 
 
 def test_the_static_report_opens_alone_on_a_dark_telephone(

@@ -1,7 +1,6 @@
 """`hostbench dashboard` as somebody types it for the first time: a terminal, and an empty home."""
 
 import contextlib
-import importlib.util
 import os
 import pty
 import select
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import main
-from hostbench.core.errors import INSTALL_TABLE
 from tests.commands import free_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -101,16 +99,3 @@ def test_it_listens_where_the_environment_says(
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
         assert os.environ["HOSTBENCH_RESULTS"] == str(tmp_path)
-
-
-def test_without_what_reads_results_it_names_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    pytest.importorskip("streamlit", reason="streamlit is not installed")
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "deltalake" else real(name)
-    )
-    assert main(["dashboard", "--headless", "--results", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "deltalake is missing" in said and INSTALL_TABLE in said and "Traceback" not in said

@@ -152,6 +152,7 @@ def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
     assert address not in floor.pinned_sizes
 
 
+@pytest.mark.parametrize("most_pinned_bytes", [0, 2 * MIB])
 @pytest.mark.parametrize(
     ("workload", "axes"),
     [
@@ -161,9 +162,12 @@ def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
         ("loading.loop", {"memory": "pinned", "num_workers": 0}),
     ],
 )
-def test_pinned_memory_that_is_refused_is_a_skip(workload: str, axes: dict[str, object]) -> None:
+def test_pinned_memory_that_is_refused_is_a_skip(
+    workload: str, axes: dict[str, object], most_pinned_bytes: int
+) -> None:
+    """Of all cases from pinned memory, and of no others, also where there is none at all."""
     pageable = case_of("transfer.host_to_device", memory="pageable", nbytes=64 * KIB)
-    with cuda_machine(most_pinned_bytes=2 * MIB):
+    with cuda_machine(most_pinned_bytes=most_pinned_bytes):
         outcomes = launched(case_of(workload, **axes))
         assert [each.status for each in outcomes] == ["skipped"], outcomes
         assert "CUDA pins no " in str(outcomes[0].reason)
@@ -364,17 +368,6 @@ def test_what_a_copy_brought_is_compared_by_the_way_that_it_did_not_come(floor: 
         assert second.verify is not None and "differs" in str(second.verify())
         assert len(crossed(second.step)) == ways
         assert crossed(second.verify) == set()
-
-
-def test_it_settles_without_pinned_memory_too() -> None:
-    """Else every case would be skipped, also those from pageable memory."""
-    pinned, pageable = (
-        case_of("transfer.host_to_device", memory=memory, nbytes=64 * KIB)
-        for memory in ("pinned", "pageable")
-    )
-    with cuda_machine(most_pinned_bytes=0):
-        outcomes = launched(pinned, pageable)
-    assert [each.status for each in outcomes] == ["skipped", "ok"], outcomes
 
 
 def test_a_device_is_its_own_whichever_is_the_current_one(floor: Machine) -> None:

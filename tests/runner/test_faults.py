@@ -18,7 +18,7 @@ from hostbench.store.points import case_rows
 from tests import scratch
 from tests.conftest import SOAK
 from tests.scratch import Scratch
-from tests.stored import only_run, runs_of
+from tests.stored import only_run
 
 FAULTY = '''
 """faulty: workloads that go wrong, for tests."""
@@ -122,17 +122,12 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert "Expected `bool | int | float | str | null`, got `array`" in str(found["lists"][1])
 
 
-def words_of_run(results: Path, device: str = DEVICE) -> list[str]:
-    kinds = ("fine", "also", "skips")
-    cases = [word for kind in kinds for word in ("--case", f"faulty.go[kind={kind}]")]
-    more = ("--launches", "7", "--device", device, "--results", str(results))
-    return ["run", *cases, *more]
-
-
 def start_run(
     checkout: Scratch, results: Path, device: str = DEVICE, **more: str
 ) -> subprocess.Popen[str]:
-    return checkout.start("-m", "hostbench", *words_of_run(results, device), **more)
+    cases = (f"--case=faulty.go[kind={kind}]" for kind in ("fine", "also", "skips"))
+    words = ("--launches", "7", "--device", device, "--results", str(results))
+    return checkout.start("-m", "hostbench", "run", *cases, *words, **more)
 
 
 def wait_for_records(results: Path, at_least: int) -> Run:
@@ -144,21 +139,6 @@ def wait_for_records(results: Path, at_least: int) -> Run:
                     return held
         time.sleep(0.02)
     raise AssertionError(f"no journal with {at_least} records in {results}")
-
-
-def test_killed_hostbench_keeps_what_was_measured(checkout: Scratch, results: Path) -> None:
-    running = start_run(checkout, results)
-    before = wait_for_records(results, 4)
-    running.kill()
-    running.communicate()
-    assert checkout.wait_for_no_process() == []
-    next_run = checkout.hostbench(*words_of_run(results))
-    assert next_run.returncode == 0, next_run.stdout
-    killed, whole = runs_of(results)
-    assert killed.run_id == before.header.run_id and not killed.is_whole
-    kept = {(r.case, r.launch): r.seconds for r in killed.records}
-    assert all(kept[r.case, r.launch] == r.seconds for r in before.records)
-    assert whole.is_whole and statuses(whole)["fine"] == ("ok", None, 7)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -24,7 +24,6 @@ from hostbench.runner.plan import QUICK, Plan, choose
 from tests.fakes.builders import walked
 
 BUSY_S = 100.0
-STEPS: list[int] = []
 
 
 def build(device: Device, kind: str) -> Any:
@@ -33,18 +32,14 @@ def build(device: Device, kind: str) -> Any:
     if kind == "raises":
         device.delay(BUSY_S)
         raise ValueError("two\nlines")
-    if kind == "memory":
-        raise MemoryError("no more of it")
     if kind == "wrong":
         return Prepared(step=lambda: device.delay(1e-3), verify=lambda: "stale")
-    if kind == "host":  # what a step does on the host moves no simulated clock
-        return lambda: STEPS.append(1)
     return lambda: device.delay(1e-3)
 
 
 WORK = Workload(
     name="odd.go",
-    axes={"device": ("cuda",), "kind": ("fine", "skips", "raises", "memory", "wrong", "host")},
+    axes={"device": ("cuda",), "kind": ("fine", "skips", "raises", "wrong")},
     version="1",
     build=build,
 )
