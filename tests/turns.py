@@ -1,8 +1,5 @@
 """A repository of toy commits and workers that stand in for theirs, for `ab` and `bisect`."""
 
-import os
-import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,18 +49,6 @@ class Toy(InProcess):
                 status="ok" if number else "failed",
                 reason=None if number else self.speed,
             )
-
-
-def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """SIGTERM as soon as a side is asked what it declares; temporary folders lie in `folder`."""
-
-    def stop(*_: object) -> tuple[dict[str, str], dict[str, str]]:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return VERSIONS, {}
-
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(side, "_declared", stop)
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     homes = json.loads((checkout.home / ".asv-machine.json").read_text())
     assert set(homes) == {"scratch", "version"}
 
-    some = checkout.hostbench(*run, "--case", "transfer.host_to_device[nbytes=64KiB]")
+    few = (*run, "--case", "transfer.host_to_device[nbytes=64KiB]")
+    some = checkout.hostbench(*few)
     assert some.returncode == 0, some.stdout
     assert cells(checkout, commit, H2D)[cpu(1 << 20)]["samples"] == [1.0] * 8  # asked for before
     checkout.edit(WORKER, "1.0", "2.0")
@@ -45,7 +46,7 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     assert compared.returncode == 0 and compared.stdout.count("\n| + ") == 8, compared.stdout
 
     (checkout.results / "benchmarks.json").write_text("{")
-    failed = checkout.hostbench(*run)
+    failed = checkout.hostbench(*few)
     assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
     assert len(read_tree(checkout.results).runs) == 4
 

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ from hostbench.judge.two_sides import LEAST_RUNS
 from hostbench.report import nightly as report
 from hostbench.report.nightly import START_AGAIN
 from hostbench.runner.launcher import Launcher
-from hostbench.store import nights
+from hostbench.store import archive, nights
 from hostbench.vcs import measure, side
 from tests import own_project
 from tests.commands import hostbench
@@ -67,7 +67,7 @@ def copies(device, way):
 """
 CONFIG = {"version": 1, "project": "mine", "repo": ".", "results_dir": "measured"}
 NOISE = "noise = 0.004"
-ask_what_is_declared = side._declared
+ask_declared = side._declared
 CASE = "steps.copies[device=cuda,way=to]"
 CASES = (CASE, "steps.copies[device=cuda,way=from]")
 
@@ -141,9 +141,9 @@ class OfSide(InProcess):
 
     def run(self, launch: Launch) -> Iterator[CaseRecord]:
         assert self.package is not None
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as own:
             for name in ("path", "meta_path"):
-                patch.setattr(sys, name, [*getattr(sys, name)])
+                own.setattr(sys, name, [*getattr(sys, name)])
             import_from(self.package)
             sys.modules.pop("mine", None)
             records = walked(launch)
@@ -185,7 +185,7 @@ def story(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     assert not list((made.results / ".journals").glob("*.jsonl"))
 
 
-def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fortnight(story: Story) -> None:
     """Each night's first line names what happened, and its exit code is right. The first change is
     measured again by real processes."""
 
@@ -197,18 +197,16 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
         assert story.answer.startswith("No new change: 2 series measured; half of them would not ")
 
     first = story.commit("begin")
-    assert night(20) == EXIT_OK
-    assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
-    assert night(21) == EXIT_OK
-    assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
+    for day in (20, 21):
+        assert night(day) == EXIT_OK
+        assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
     for day in (22, 23, 24, 1, 2):
         assert night(day) == EXIT_OK
     quiet(3)
 
     story.commit("Copy twice", times=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(measure, "Launcher", partial(launcher, of_side=Launcher))
-        patch.setattr(side, "_declared", ask_what_is_declared)
+    real = partial(launcher, of_side=Launcher)
+    with patch.object(measure, "Launcher", real), patch.object(side, "_declared", ask_declared):
         assert night(5) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 1 series, steps.copies[device=cuda,way=to] +")
     assert "(code: " in story.answer and "Copy twice)" in story.answer
@@ -241,9 +239,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert story.stored()[0].commit == first
 
 
-def test_an_interrupted_night_is_told_and_the_next_is_whole(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_night_is_told_and_the_next_is_whole(story: Story) -> None:
     """No later night is held against it."""
     story.commit("begin")
     summary = story.folder / "summary.md"
@@ -255,8 +251,7 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
             raise KeyboardInterrupt
         yield from whole(self, launch)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(InProcess, "run", run)
+    with patch.object(InProcess, "run", run):
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith(said) and "3 of 12 launches" in story.said
     assert summary.read_text().startswith(f"## {said}") and not story.stored()
@@ -264,28 +259,23 @@ def test_an_interrupted_night_is_told_and_the_next_is_whole(
     assert len(story.stored()) == 1
     assert "2 series measured" in story.said and "every case" in story.said
     for error in (KeyboardInterrupt(), Interrupted("before the first case")):
-        with monkeypatch.context() as patch:
-            patch.setattr(report, "list_differences", Mock(side_effect=error))
+        with patch.object(report, "list_differences", side_effect=error):
             assert story.night(2, slower=1.2) == EXIT_FAILED
         assert story.answer.startswith(said) and len(story.stored()) == 1
 
 
-def test_what_fails_on_the_way_is_told(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_on_the_way_is_told(story: Story) -> None:
     """What fails beside the measuring hides nothing: the night is judged all the same."""
     story.commit("begin")
     summary = story.folder / "summary.md"
-    with monkeypatch.context() as patch:
-        patch.setattr(command, "open_history", Mock(side_effect=ValueError("odd")))
+    with patch.object(command, "open_history", side_effect=ValueError("odd")):
         assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith("Broken off: ValueError: odd [")
     assert summary.read_text().startswith("## Broken off: ValueError: odd")
-    with monkeypatch.context() as patch:
-        full = Mock(side_effect=UsageError("No space left"))
-        patch.setattr("hostbench.store.archive.write", full)
+    with patch.object(archive, "write", side_effect=UsageError("No space left")):
         assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("Broken off: No space left")
-    with monkeypatch.context() as patch:
-        patch.setattr(command, "write_file", Mock(side_effect=UsageError("read only")))
+    with patch.object(command, "write_file", side_effect=UsageError("read only")):
         assert story.night(3, "--summary", str(summary)) == EXIT_FAILED
     assert len(list(story.results.glob("*/runs/*.gz"))) == 3, "the second waited in its journal"
     assert story.answer.startswith("Not judged (too few runs before it): 2 series measured")
@@ -325,16 +315,15 @@ def test_neither_a_run_by_hand_nor_a_disturbed_night_hides_what_moved(story: Sto
 
 @pytest.mark.parametrize("killed", [InProcess, OfSide, None])
 def test_what_could_not_be_measured_is_the_next_nights(
-    story: Story, monkeypatch: pytest.MonkeyPatch, killed: type[InProcess] | None
+    story: Story, killed: type[InProcess] | None
 ) -> None:
     """A launch of the night's run, one of what is measured again, or all of that."""
     story.quiet_nights()
     story.commit("Copy twice", times=2)
-    with monkeypatch.context() as patch:
-        if killed is None:
-            patch.setattr(command, "measure_sides", Mock(side_effect=UsageError("it was killed")))
-        else:
-            patch.setattr(killed, "run", _killing(killed.run))
+    lost: Any = patch.object(command, "measure_sides", side_effect=UsageError("it was killed"))
+    if killed is not None:
+        lost = patch.object(killed, "run", _killing(killed.run))
+    with lost:
         code = story.night(3)
     fails = killed is InProcess
     answer = f"Failed: 1 series, {CASE} (killed)" if fails else "Not measured again: 1 series"

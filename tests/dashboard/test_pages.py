@@ -4,6 +4,7 @@ asv tree, damaged and hostile files."""
 import json
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -204,19 +205,21 @@ def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
     assert lines(spec) == ["4KiB", "1MiB", "64MiB"]
 
 
-def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path: Path) -> None:
+def store_streams(results: Path, launches: Mapping[str, Sequence[float]]) -> None:
+    """A run of `overlap.pipeline`: by schedule, the seconds of each launch."""
     axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 1 << 20, "memory": "pinned"}
     records = [
         builders.record(
-            Case("overlap.pipeline", {**axes, "schedule": schedule}),
-            launch,
-            seconds,
-            nbytes=8 << 20,
+            Case("overlap.pipeline", {**axes, "schedule": name}), launch, own, nbytes=8 << 20
         )
-        for schedule, launches in (("serial", (4e-3, 4e-3)), ("copy_stream", (2e-3, 5e-3)))
-        for launch, seconds in enumerate(launches)
+        for name, seconds in launches.items()
+        for launch, own in enumerate(seconds)
     ]
-    archive.write(tmp_path, builders.run(records))
+    archive.write(results, builders.run(records))
+
+
+def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path: Path) -> None:
+    store_streams(tmp_path, {"serial": (4e-3, 4e-3), "copy_stream": (2e-3, 5e-3)})
     text = said(open_page("overview", tmp_path))
     assert "undecided: too few launches" in text
     (points,) = tables(open_page("curves", tmp_path, q="Streams", show="numbers"), "gb_per_s")
@@ -224,15 +227,9 @@ def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path
 
 
 def test_one_size_of_streams_is_drawn_beside_the_ideal(open_page, tmp_path: Path) -> None:
-    seconds = {"serial": 4e-3, "copy_stream": 2.2e-3, "copy_only": 2e-3, "compute_only": 2e-3}
-    axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 1 << 20, "memory": "pinned"}
-    cases = {name: Case("overlap.pipeline", {**axes, "schedule": name}) for name in seconds}
-    records = [
-        builders.record(case, launch, seconds[name] * (1 + launch / 1000), nbytes=8 << 20)
-        for name, case in cases.items()
-        for launch in range(8)
-    ]
-    archive.write(tmp_path, builders.run(records))
+    times = {"serial": 4e-3, "copy_stream": 2.2e-3, "copy_only": 2e-3, "compute_only": 2e-3}
+    launches = {name: [own * (1 + n / 1000) for n in range(8)] for name, own in times.items()}
+    store_streams(tmp_path, launches)
     text = said(open_page("overview", tmp_path))
     assert "hides " in text and "dashed ideal, " in text
     assert "dashed ideal, " in said(open_page("curves", tmp_path, q="Streams"))

@@ -12,11 +12,15 @@ import pytest
 
 from hostbench import asv_measure, families
 from hostbench.core.case import AxisValue
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import DeviceLost, UsageError
+from hostbench.core.records import CaseRecord
 from hostbench.device.base import Device, Step
+from hostbench.facts.gpu import Hardware
 from hostbench.families import load
 from hostbench.measure.workload import DEVICES, Workload, check_family, workload
+from hostbench.runner import session
 from tests import golden
+from tests.fakes.builders import record
 
 ROOT = Path(__file__).parent.parent.parent
 WORKLOADS = load()
@@ -119,6 +123,29 @@ def test_a_file_that_lacks_its_setup_cache_or_has_anothers_says_so() -> None:
         suite().setup("cuda", 1)
     with pytest.raises(UsageError, match=r"suite.measure\('yours'\): give it 'mine'"):
         asv_measure.measure("yours", Path("mine.py"))
+
+
+def test_cases_that_were_not_reached_are_failures_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a device does not start; asv would take a case without an entry for one that this
+    commit lacks: a skip."""
+    why = "device cuda: No CUDA GPUs are available; check nvidia-smi"
+
+    def records(plan: Any, *_: Any, **__: Any) -> Iterator[tuple[int, CaseRecord]]:
+        yield 0, record(plan.cases[0])
+        raise DeviceLost(why)
+
+    monkeypatch.setenv("ASV_CONF_DIR", str(tmp_path))
+    (tmp_path / "asv.conf.json").write_text('{"results_dir": "results"}')
+    monkeypatch.setattr(session, "records", records)
+    monkeypatch.setattr(asv_measure, "nvidia_hardware", lambda: Hardware(num_gpus=0, why="none"))
+    monkeypatch.setattr(asv_measure, "die_with_parent", lambda: None)
+    monkeypatch.setattr(asv_measure, "become_subreaper", lambda: None)
+    entries = asv_measure.measure("allocation", tmp_path / "allocation.py")["records"]
+    states = [entry["status"] for entry in entries.values()]
+    assert states.count("ok") == 1 and states.count("failed") == len(states) - 1 > 1
+    assert {entry["reason"] for entry in entries.values()} == {None, why}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Two codes interleaved: the order, what is kept, what it comes to, and how often that is wrong."""
 
 import json
+import os
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -222,14 +224,18 @@ def test_a_kill_before_measuring_leaves_nothing(
 ) -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
-    turns.terminate(monkeypatch, root.parent / "temporary")
+    asked = Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(side, "_declared", asked)
+    temporary = root.parent / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     commit(root, "2")
     try:
         done = hostbench(*AB, "HEAD~1", code=EXIT_FAILED)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not seen and "interrupted" in done.err
-    assert not list((root.parent / "temporary").iterdir())
+    assert asked.called and not list(temporary.iterdir())
 
 
 def test_a_project_needs_a_checkout_and_workloads_of_its_own(
