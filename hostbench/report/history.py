@@ -16,7 +16,7 @@ from hostbench.judge.grid import NEEDED
 from hostbench.judge.history import History, judge_history
 from hostbench.store import triage
 from hostbench.store.points import STATUSES
-from hostbench.store.results import Results
+from hostbench.store.results import Results, give_back_memory
 from hostbench.vcs.repo import known_commits, landed
 
 FOLDER = "events"
@@ -39,6 +39,7 @@ def history_of(results: Results, warn: Warn = lambda text: None) -> History:
             tables = ((name, results.points(name, NEEDED)) for name in machines)
             runs = {run.run_id: run for run in results.runs()}
             history = judge_history(tables, runs, results.facts)
+            give_back_memory()
             with contextlib.suppress(OSError, HostbenchError):
                 write_atomic(saved, msgpack.encode(history))
                 for older in folder.glob("*.msgpack"):

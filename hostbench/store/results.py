@@ -1,7 +1,9 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
+import ctypes
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -176,7 +178,7 @@ class Results:
             rows = self._table.points(some, where)
             read |= {name: rows.column(name).to_pandas() for name in some}
             del rows
-            pa.default_memory_pool().release_unused()
+            give_back_memory()
         return pd.DataFrame(read, copy=False)
 
     def series(self, machine: str) -> pd.DataFrame:
@@ -203,6 +205,13 @@ class Results:
         at = rows["started_at"].cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
         order = np.lexsort((rows["position"], rank, at))
         return table.to_frame(rows.take(pa.array(order[rank[order] >= 0])))
+
+
+def give_back_memory() -> None:
+    """What is free goes back to the system: a server would keep it, and wants it seldom."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def frame_of_run(results: Path, run: Run, warn: Warn) -> pd.DataFrame:
