@@ -1,4 +1,5 @@
-"""`hostbench report`: which run it takes, where it writes, and which folders it refuses."""
+"""`hostbench report`: which run it takes, where it writes, and which folders it refuses; what
+reading says of asv's files alone, of a URL, and of a library that is missing."""
 
 import csv
 import json
@@ -10,7 +11,8 @@ import pytest
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.store import archive
-from tests.commands import hostbench
+from tests import asv_project
+from tests.commands import hostbench, python
 from tests.fakes.builders import copy_case, record, run
 
 
@@ -83,3 +85,39 @@ def test_where_all_is_another_machines_its_option_is_named(results: Path) -> Non
     store(results, 1, machine="table")
     said = hostbench("report", code=EXIT_NOTHING_MEASURED).err
     assert "no run of machine 'shelf' is stored; there are: table (--machine NAME)" in said
+
+
+COMMITS = [f"{number:08x}" * 5 for number in range(3)]
+
+
+def test_a_report_of_asvs_files_says_what_reads_them(results: Path) -> None:
+    asv_project.write(results, COMMITS, ["shelf"])
+    said = hostbench("report", "--results", results, code=EXIT_NOTHING_MEASURED).err
+    assert "`hostbench changes` and `compare` read asv's files" in said
+
+
+def test_a_url_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its causes the last, and no warning of the library's."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    away = {"AWS_EC2_METADATA_DISABLED": "true"}
+    done = python("-m", "hostbench", "changes", "--results", "s3://nosuch/table", **away)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("hostbench: cannot read the table at s3://nosuch/table: ")
+
+
+def test_what_reads_results_is_named_where_it_is_missing(results: Path) -> None:
+    asv_project.write(results, COMMITS, ["shelf"])
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    code = f"""
+import sys
+from hostbench.cli import main
+sys.modules["deltalake"] = None
+where = ["--results", {str(results)!r}]
+print([main([*words.split(), *where]) for words in sys.argv[1:]])
+"""
+    done = python("-c", code, "changes", "report", "dashboard", "publish file:///nowhere")
+    assert done.out == "[2, 2, 2, 2]\n"
+    lines = done.err.splitlines()
+    assert len(lines) == 4
+    assert all("deltalake is missing" in x and "pip install deltalake" in x for x in lines)

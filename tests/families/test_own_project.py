@@ -14,7 +14,7 @@ from tests.scratch import Scratch
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     project = own_project.make(tmp_path_factory.mktemp("own"))
     own_project.write_files("Over ranks", project.root)
     project.commit("a step of training over ranks")
@@ -22,22 +22,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
 
 
 @pytest.fixture(scope="module")
-def said(made: Scratch) -> str:
+def said(project: Scratch) -> str:
     """What a run there prints; of one launch, for the time's sake."""
-    done = made.hostbench("run", "--quick", "--launches", "1", "--machine", "mine")
+    done = project.hostbench("run", "--quick", "--launches", "1", "--machine", "mine")
     assert done.returncode == 0, done.stdout
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def project(made: Scratch, said: str) -> Scratch:
-    """With a run stored."""
-    return made
-
-
-@pytest.fixture(scope="module")
-def reports(project: Scratch) -> list[dict[str, Any]]:
-    """What `hostbench report` says of the project's results: there, elsewhere, there again."""
+def reports(project: Scratch, said: str) -> list[dict[str, Any]]:
+    """What `hostbench report` says of that run: in the project, elsewhere, in the project again."""
     found = []
     words = ("--machine", "mine", "--format", "json", "--results", project.results)
     with pytest.MonkeyPatch.context() as patch, own_project.forgotten():
