@@ -171,6 +171,17 @@ def test_what_ends_a_command_has_its_exit_code(
     assert err.startswith(message) and (err == message or message == "Traceback")
 
 
+def test_a_signal_in_code_that_is_made_from_text_leaves_the_exit_code(stage: Path) -> None:
+    """As dataclasses does while a module is imported: then `python -m` would end by SIGINT."""
+    (stage / "ended.py").write_text(
+        "import contextlib, os, sys; from hostbench.core.processes import terminate_as_interrupt\n"
+        "with contextlib.suppress(KeyboardInterrupt), terminate_as_interrupt():\n"
+        "    exec('os.kill(os.getpid(), 15)')\n"
+        "sys.exit(4)"
+    )
+    assert python("-m", "ended").code == EXIT_FAILED
+
+
 Change = Callable[[int, CaseRecord], CaseRecord]
 
 

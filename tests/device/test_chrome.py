@@ -19,11 +19,6 @@ def event(number: int, **more: Any) -> dict[str, Any]:
 EVENTS = [event(number, args={"bytes": number}) for number in range(3)]
 
 
-def write(path: Path, document: Any) -> Path:
-    path.write_text(document if isinstance(document, str) else json.dumps(document))
-    return path
-
-
 def k5(**more: Any) -> str:
     return json.dumps(event(5, **more))
 

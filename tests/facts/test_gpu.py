@@ -13,7 +13,7 @@ import pytest
 from hostbench.facts import collect, nvml
 from hostbench.facts.gpu import NO_CUDA_INDEX, cuda_indices, nvidia_hardware, nvml_facts
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, hash_uuid, open_nvml
-from hostbench.facts.record import NO_VALUE, Fact, Group, Unknown
+from hostbench.facts.record import NO_VALUE, Group, Unknown
 from hostbench.facts.software import TorchState
 from hostbench.report.doctor import findings
 from tests.fakes import fake_nvml as fake
@@ -25,10 +25,6 @@ NOT_HERE = "not supported by this GPU or VM"
 
 def gpu(one: FakeGpu | None = None) -> Group:
     return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)))["gpu0"]
-
-
-def value(name: str, one: FakeGpu | None = None) -> Fact:
-    return gpu(one)[name]
 
 
 def test_a_healthy_gpu() -> None:
@@ -95,10 +91,10 @@ def test_the_fake_has_the_real_names() -> None:
 
 
 def test_nvlinks_are_summed_one_way() -> None:
-    assert value("nvlink_mb_per_s", FakeGpu(nvlinks_up=17)) == 17 * 26_562
+    assert gpu(FakeGpu(nvlinks_up=17))["nvlink_mb_per_s"] == 17 * 26_562
     assert gpu(FakeGpu(field_errors={164: 3}))["nvlink_mb_per_s"] == Unknown(NOT_HERE)
-    assert value("nvlink_links", FakeGpu(nvlinks=6, nvlinks_up=4)) == 4
-    assert value("nvlink_links", FakeGpu(nvlinks_up=0)) == 0
+    assert gpu(FakeGpu(nvlinks=6, nvlinks_up=4))["nvlink_links"] == 4
+    assert gpu(FakeGpu(nvlinks_up=0))["nvlink_links"] == 0
     assert gpu(FakeGpu(nvlinks_up=0))["nvlink_mb_per_s"] == NO_VALUE
     refused = FakeGpu(errors={"nvmlDeviceGetNvLinkState": 3})
     assert gpu(refused)["nvlink_links"] == Unknown(NOT_HERE)
@@ -110,14 +106,15 @@ def test_c2c_is_summed_over_its_links() -> None:
     assert gpu(grace)["c2c_max_mb_per_s"] == 450_000
     down = replace(grace, field_values={171: 0})
     assert gpu(down)["c2c_max_mb_per_s"] == NO_VALUE
-    assert value("c2c_enabled") == "off"
+    assert gpu()["c2c_enabled"] == "off"
 
 
 def test_other_processes_are_counted() -> None:
     """Some calls raise what is no NVMLError where the driver lacks their newest version."""
-    assert value("num_other_processes", FakeGpu(pids=(os.getpid(), 10, 11))) == 2
+    mine = FakeGpu(pids=(os.getpid(), 10, 11))
+    assert gpu(mine)["num_other_processes"] == 2
     older = {"nvmlDeviceGetComputeRunningProcesses": RuntimeError("no such version")}
-    assert "do not fit: RuntimeError" in str(value("num_other_processes", FakeGpu(errors=older)))
+    assert "do not fit: RuntimeError" in str(gpu(FakeGpu(errors=older))["num_other_processes"])
 
 
 def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +122,7 @@ def test_the_slot_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     device = tmp_path / "0000:18:00.0"
     device.mkdir()
     (device / "max_link_width").write_text("16\n")
-    assert value("pci_device_max_width") == 16
+    assert gpu()["pci_device_max_width"] == 16
     (device / "max_link_width").unlink()
     assert gpu()["pci_device_max_width"] == NO_VALUE
     mute = FakeGpu(errors={"nvmlDeviceGetPciInfo": 3})

@@ -8,8 +8,6 @@ from hostbench.core.errors import UsageError
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.record import Facts, Unknown
 
-GIB = 1 << 30
-
 
 def machine(*gpus: str | None, cpu: str = "AMD EPYC", cores: int | None = 2) -> Facts:
     facts: Facts = {

@@ -50,11 +50,6 @@ def sha(number: int) -> str:
     return f"{number:08x}" + "0" * 32
 
 
-def date(day: float) -> str:
-    """Of a run, and of a commit."""
-    return (START + pd.Timedelta(days=day)).strftime("%Y-%m-%d")
-
-
 def nightly(num: int, **special: Any) -> list[NightlyRun]:
     """A commit and a run each night."""
     return [NightlyRun(commit=n, day=n, **special) for n in range(num)]
@@ -141,7 +136,7 @@ def write(
         at = START + pd.Timedelta(days=run.day, hours=21)
         fields = {
             "commit": commit,
-            "committed_at": f"{date(run.commit)}T09:00:00Z",
+            "committed_at": f"{START + pd.Timedelta(days=run.commit):%Y-%m-%d}T09:00:00Z",
             "started_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
             "launches": MIN_LAUNCHES,
             "facts": {**builders.FACTS, "nvml": {"driver": driver(run)}},

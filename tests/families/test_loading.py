@@ -21,10 +21,6 @@ from hostbench.core.processes import children
 from hostbench.device import torch_device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.loading import NUM_ITEMS, Loading
-from hostbench.families import load
-
-WORKS = load(("loading",))
-
 
 # ---- torch's DataLoader -------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from hostbench.runner import session
 from tests import golden
 from tests.fakes.builders import record
 
-ROOT = Path(__file__).parent.parent.parent
 WORKLOADS = load()
 WORK_FAMILIES = families.known()
 every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)

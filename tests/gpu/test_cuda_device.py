@@ -19,7 +19,6 @@ QUEUE_DELAY_S = 0.2
 MOST_CALLS = 5000
 LOOP_CALLS = 500
 """More than any loop of the family overlap enqueues."""
-ODD = 3 * MIB + 5
 
 
 def test_from_which_size_on_a_copy_from_pageable_memory_waits(cuda: CudaDevice) -> None:

@@ -25,11 +25,6 @@ TWO = CASES[:2]
 """Enough where nothing is said of the machine."""
 
 
-def shown(place: int) -> str:
-    """A series as a page names it."""
-    return as_typed(f"{CASES[place]}@shelf")
-
-
 def store(results: Path, level: LevelOf, nights: int = NIGHTS, **more: Any) -> None:
     """A run each night of another commit."""
     histories.write(results, nightly(nights), level, **{"cases": CASES, **more})
