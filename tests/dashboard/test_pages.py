@@ -1,13 +1,14 @@
 """Every page over each kind of results folder: nothing, a quick run, a history, another project's
 asv tree, damaged and hostile files."""
 
+import importlib
 import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -131,6 +132,12 @@ def open_page(monkeypatch: pytest.MonkeyPatch):
     return opened
 
 
+@pytest.fixture
+def data() -> Any:
+    """The dashboard's own module, on whose path only these tests are."""
+    return importlib.import_module("data")
+
+
 def no_markup(app: "AppTest") -> None:
     """What comes from files stands on the page with every sign escaped."""
     assert not any(one.allow_html for one in app.markdown)
@@ -184,8 +191,7 @@ def lines(spec: Spec) -> list[str]:
     return list(dict.fromkeys(point["series"] for point in spec["layer"][-1]["data"]["values"]))
 
 
-def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
-    import data
+def test_the_four_questions_are_curves(open_page, data: Any, quick: Path) -> None:
     import words
 
     store = data.Store(str(quick), data.signature(str(quick)))
@@ -321,9 +327,7 @@ def test_machine_and_time_hold_on_every_page(open_page, history: Path) -> None:
     assert len(points) == 7 * points["series"].nunique()
 
 
-def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
-    import data
-
+def test_an_entry_of_triage_is_noticed(open_page, data: Any, tmp_path: Path) -> None:
     entry = triage.Entry(series="a.b@c", since="1a2b3c4d" * 5, state="noise")
     signature = vars(data.signature)["__wrapped__"]
     before = signature(str(tmp_path))
@@ -332,10 +336,8 @@ def test_an_entry_of_triage_is_noticed(open_page, tmp_path: Path) -> None:
 
 
 def test_a_change_says_how_much_of_it_is_in_triage(
-    open_page, history: Path, tmp_path: Path
+    open_page, data: Any, history: Path, tmp_path: Path
 ) -> None:
-    import data
-
     results = shutil.copytree(history, tmp_path / "results")
     events = data.judged(data.Store(str(history), data.signature(str(history)))).events
     event = next(own for own in events if own.fails and own.case)
@@ -344,7 +346,7 @@ def test_a_change_says_how_much_of_it_is_in_triage(
 
 
 def test_compare_opens_with_the_newest_run_against_the_level_before(
-    open_page, history: Path
+    open_page, data: Any, history: Path
 ) -> None:
     """The change is part of that level by now. Of two commits it is between them."""
     opened, markdown = {"show": "series"}, {"show": "Markdown for a pull request"}
@@ -354,8 +356,6 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     assert set(table["verdict"]) <= {"same", "undecided"} and len(table)
     (text,) = open_page("compare", history, **markdown).code
     assert not re.search(r"\| (slower|faster|same)", text.value)
-    import data
-
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
     commits = list(dict.fromkeys(runs["commit"]))
     two = {"first": commits[15][:8], "second": commits[14][:8]}
@@ -373,12 +373,12 @@ def test_compare_opens_with_the_newest_run_against_the_level_before(
     assert tables(open_page("compare", history, kind="machines", **opened), "verdict")
 
 
-def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history: Path) -> None:
+def test_a_run_says_what_failed_and_what_differs(
+    open_page, data: Any, quick: Path, history: Path
+) -> None:
     app = open_page("runs", quick, of=f"{QUICK}@shelf")
     (gaps,) = tables(app, "first case")
     assert list(gaps["status"]) == ["failed", "skipped"] and HOSTILE in gaps["reason"].iloc[0]
-    import data
-
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
     (upgraded,) = runs[runs["changed"] != ""].to_dict("records")
     assert upgraded["changed"] == "driver 580.1 -> 590.7"
@@ -386,7 +386,7 @@ def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history
     assert "- driver: 580.1 -> 590.7" in said(app)
 
 
-def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
+def test_a_foreign_tree_needs_no_setup(open_page, data: Any, foreign: Path) -> None:
     case = "sorting.time_sort[order=a, b]"
     app = open_page("trend", foreign, case=case, show="points")
     assert set(app.pills(key="is-order").options) == {r"a\, b", r"\[it\'s\]\(x\)"}
@@ -403,8 +403,6 @@ def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
     (compared,) = tables(open_page("compare", foreign, show="series"), "verdict")
     is_time = compared["series"].str.contains("sort")
     assert is_time.any() and set(compared["verdict"][~is_time]) == {"not judged"}
-    import data
-
     store = data.Store(str(foreign), data.signature(str(foreign)))
     rows, *_ = data.comparison(store, ("level", f"{COMMITS - 1:08x}"), (ASV_BOX,))
     assert case in set(rows["case"]), "which a click leads to"
@@ -441,10 +439,8 @@ def test_names_are_short() -> None:
 
 
 def test_a_case_that_one_environment_alone_has_is_drawn(
-    open_page, foreign: Path, tmp_path: Path
+    open_page, data: Any, foreign: Path, tmp_path: Path
 ) -> None:
-    import data
-
     shutil.copytree(foreign, tmp_path, dirs_exist_ok=True)
     for path in (tmp_path / ASV_BOX).glob(f"*-{NEW}.json"):
         stored = json.loads(path.read_text())
