@@ -81,9 +81,10 @@ def only_one(what: str) -> Iterator[None]:
 def children(pid: int | None = None) -> set[int]:
     """Process ids of the children of a process, else of this one; adopted ones included."""
     pids: set[int] = set()
-    for task in Path(f"/proc/{pid or 'self'}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            pids.update(map(int, task.read_text().split()))
+    with contextlib.suppress(OSError):  # the process may end meanwhile, or one of its threads
+        for task in Path(f"/proc/{pid or 'self'}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                pids.update(map(int, task.read_text().split()))
     return pids
 
 
