@@ -75,10 +75,11 @@ rows = picture.drawn_rows(question, rows, x, measure)
 if not rows:
     parts.empty("No point has a number in this unit: choose another one.")
 usual, ideal_s = frozenset(row.case for row in picture.few(question, every)), None
-if "schedule" in question.usual and len(chosen) == 1 and usual.issuperset(r.case for r in rows):
+is_of_card = len(chosen) == 1 and not x and usual.issuperset(row.case for row in rows)
+if "schedule" in question.usual and is_of_card:
     machine, run_id = chosen[0]
     ideal_s = data.ideal_s(data.answer(store, machine, run_id, question.workload, usual))
-spec = picture.chart(question, rows, x, measure, 440, None if x else ideal_s)
+spec = picture.chart(question, rows, x, measure, 440, ideal_s)
 how = "Click a point or bar for its trend, an entry of the legend to see it alone."
 where = "; ".join(filter(None, (spec["description"], data.measured_in(rows))))
 st.caption(f"{words.plain(where)}. {how}", help=HELP)

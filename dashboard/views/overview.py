@@ -70,7 +70,7 @@ def card(picture: Picture) -> None:
     drawn = few(picture, data.rows_of_runs(store, tuple(own), (workload,)))
     best = data.answer(store, *own[0], workload, frozenset(row.case for row in drawn))
     says = f"{best.headline()}. {best.at}" if best else "Too few cases for an answer."
-    if best and best.at[3:-1].partition(",")[0] in best.headline():  # the size
+    if best and (not best.shared or best.shared[0] in best.headline()):  # the size
         says = f"{best.headline()}."
     says = f"{best.question} {says}" if best and is_own else says
     ideal_s = data.ideal_s(best) if len(own) == 1 else None  # of one machine

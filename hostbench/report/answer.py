@@ -56,10 +56,15 @@ class Answer:
     verdict: str = ""
     """One short sentence, where the figures do not say it themselves."""
     figures: tuple[Figure, ...] = ()
-    at: str = ""
-    """`At 64MiB, async.`: the size and the further choices that all figures share."""
+    shared: tuple[str, ...] = ()
+    """`64MiB`, `async`: the size and the further choices that all figures share."""
     lines: tuple[ScreenLine, ...] = ()
     """Of the first screen; none for a question that only the full report answers."""
+
+    @property
+    def at(self) -> str:
+        """`At 64MiB, async.`"""
+        return f"At {', '.join(self.shared)}." if self.shared else ""
 
     def headline(self) -> str:
         """In one line: as the first screen says it, else the verdict."""
@@ -188,14 +193,13 @@ def unavailable(ask: Question, group: Rows, rows: Rows = ()) -> Answer:
     return replace(answer, verdict="; ".join(sorted(why)) or f"not measured: {question.NOT_ASKED}")
 
 
-def shared(ask: Question, here: Rows, axes: Iterable[str] = ()) -> str:
-    """`At 64MiB, async.`: the size and the further choices that all these rows share."""
+def shared(ask: Question, here: Rows, axes: Iterable[str] = ()) -> tuple[str, ...]:
+    """`64MiB`, `async`: the size and the further choices that all these rows share."""
     size, known = size_axis(here), here[0].axes
     named = [axis for axis in axes if axis != size and axis in known]
     if known.get(size):  # a barrier has no size
         named = [size, *named]
-    words = ", ".join(ask.word(axis, known[axis]) for axis in named)
-    return f"At {words}." if words else ""
+    return tuple(filter(None, (ask.word(axis, known[axis]) for axis in named)))
 
 
 def figure_of(

@@ -243,13 +243,14 @@ def causes(events: Iterable[Event]) -> list[Cause]:
     def order(event: Event) -> tuple[int, float]:
         return STATES.index(event.state), 0.0 if event.is_reset else -abs(event.effect)
 
-    by_cause: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    by_cause: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
     for event in sorted(events, key=order):
-        name = fact_of(event) or f"commit {event.first.commit[:8]}"
-        by_cause[name, event.cause].append(event)
+        fact = fact_of(event)
+        by_cause[fact, "" if fact else event.first.commit[:8], event.cause].append(event)
     rows = []
-    for (name, label), group in by_cause.items():
-        likely = [] if fact_of(group[0]) else [own for own in group[0].commits if own.is_likely]
+    for (fact, commit8, label), group in by_cause.items():
+        name = fact or f"commit {commit8}"
+        likely = [commit for commit in group[0].commits if commit.is_likely and not fact]
         subject = likely[0].subject or "" if likely else ""
         rows.append(Cause(key=f"{name}, {label}", title=f"{name} {subject}".strip(), events=group))
     return rows

@@ -69,7 +69,7 @@ def answer(ask: Compare, group: Rows, rows: Rows) -> Answer:
         [*figures, *limits],
         lost=lost,
         lines=_lines(ask, shown, figures),
-        at=base.shared(ask, measured, others) if not size or size != ask.over else "",
+        shared=base.shared(ask, measured, others) if not size or size != ask.over else (),
     )
 
 

@@ -29,7 +29,7 @@ def answer(ask: Finding, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=group,
         lines=_lines(ask, valid(base.at_size(group, valid)), rows, verdict),
-        at="" if size in base.varying(group) else base.shared(ask, group),
+        shared=() if size in base.varying(group) else base.shared(ask, group),
     )
 
 

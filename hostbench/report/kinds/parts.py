@@ -76,7 +76,7 @@ def answer(ask: Parts, group: Rows, rows: Rows) -> Answer:
         figures,
         lost=here,
         lines=_lines(ask, median([*serial.values()]), best, ideal_s) if best else (),
-        at=base.shared(ask, here),
+        shared=base.shared(ask, here),
     )
 
 
