@@ -13,19 +13,27 @@ except ModuleNotFoundError as error:
     st.error(f"{error.name} is missing, which reads what is stored: {INSTALL_TABLE}")
     st.stop()
 
-page = st.navigation(
-    [
-        st.Page("views/overview.py", title="Overview", default=True),
-        st.Page("views/curves.py", title="Curves"),
-        st.Page("views/changes.py", title="Changes"),
-        st.Page("views/trend.py", title="Trend"),
-        st.Page("views/compare.py", title="Compare"),
-        st.Page("views/runs.py", title="Runs and machines"),
-    ],
-    position="top",
-)
-st.set_page_config(page_title=f"{page.title} · hostbench", page_icon="⏱️", layout="wide")
+PAGES = [
+    st.Page("views/overview.py", title="Overview", default=True),
+    st.Page("views/curves.py", title="Curves"),
+    st.Page("views/changes.py", title="Changes"),
+    st.Page("views/trend.py", title="Trend"),
+    st.Page("views/compare.py", title="Compare"),
+    st.Page("views/runs.py", title="Runs and machines"),
+]
+st.set_page_config(page_icon="⏱️", layout="wide")
+bar = st.container(horizontal=True, vertical_alignment="bottom")
+title = bar.container(width="content")
 try:
+    try:
+        with bar:
+            # Before the page is named: a filter adds itself to the address, which would be an entry
+            # of the browser's history on the new page, too, and Back would lead there.
+            parts.filters()
+    finally:
+        page = st.navigation(PAGES, position="top")
+        st.set_page_config(page_title=f"{page.title} · hostbench")
+        title.title(page.title, anchor=False)
     parts.head(page)
     page.run()
 except (HostbenchError, OSError) as error:

@@ -50,8 +50,8 @@ MOST_WORDED = 50_000
 
 
 def head(page: st.Page) -> None:
-    """The title and what is chosen on every page, then what could not be read; the end of the page
-    where no run is chosen, and where none is stored the one command that makes one."""
+    """What could not be read; the end of the page where no run is chosen, and where none is stored
+    the one command that makes one."""
     store, path = data.opened(), page.url_path
     if st.session_state.get("page", path) != path:  # where a key is another choice
         for key in {*map(str, st.session_state)} - {"left", *ON_ALL_PAGES}:
@@ -60,10 +60,6 @@ def head(page: st.Page) -> None:
     left = st.session_state.setdefault("left", {})
     if (path, str(_choices())) in left:
         st.switch_page(page, query_params=left[path, str(_choices())])
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.title(page.title, anchor=False, width="content")
-        if not data.runs(store).empty:
-            _filters(store)
     if warnings := data.history(store).warnings:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
             listed(warnings)
@@ -102,8 +98,11 @@ def not_judged(series: Sequence[Series]) -> str:
     )
 
 
-def _filters(store: Store) -> None:
+def filters() -> None:
     """Machines and time, which hold on every page, and what device they are of."""
+    store = data.opened()
+    if data.runs(store).empty:
+        return
     names = sorted(data.machines(store))
     check_link("machine", names)
     if len(names) > 1:

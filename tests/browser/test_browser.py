@@ -131,7 +131,7 @@ def is_drawn(tab: Any, title: str) -> None:
 
 def leads_to(tab: Any, path: str, act: Callable[[], None], query: str = "") -> None:
     """Clicks or drags until that page is there, with that in its query: what is still being drawn
-    takes neither."""
+    takes neither. A click too early is repeated late: a second one would be another visit."""
 
     def is_there() -> bool:
         return urlsplit(tab.url).path.endswith(path) and (not query or query in _query(tab))
@@ -140,7 +140,7 @@ def leads_to(tab: Any, path: str, act: Callable[[], None], query: str = "") -> N
     while not is_there():
         assert time.monotonic() < deadline, f"{tab.url} is still shown"
         act()
-        for _ in range(30):
+        for _ in range(100):
             if not is_there():
                 tab.wait_for_timeout(100)
 
