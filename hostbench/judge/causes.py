@@ -132,12 +132,6 @@ def commits_of(
     return tuple(sorted(commits, key=lambda commit: not commit.is_likely))
 
 
-def ends_of(event: Event) -> tuple[str, str | None]:
-    """The commits that an event lies between; the second is None where they are one."""
-    old = event.around[0].commit
-    return old, next((p.commit for p in reversed(event.around) if p.commit != old), None)
-
-
 def _weighed(event: Event, evidence: Sequence[Evidence], differ: Differences) -> Label:
     """Commits landed: was it them, or the environment? Without facts slight evidence alone says
     nothing."""

@@ -217,14 +217,11 @@ def _degrees(logs: _Logs) -> int:
 def _contradiction(sides: TwoSides, comparison: Comparison) -> str:
     """Why a change is none: the sides' own runs do not show half of what differs from the level, so
     that the older side had left it already."""
-    if comparison.effect is None or not comparison.is_large:
-        return ""
     first, second = _logs(sides.first), _logs(sides.second)
-    if not (len(first) and len(second)):
-        return ""
-    if _height(first, second) / math.log1p(comparison.effect) >= 0.5:
-        return ""
-    return "the older side's own runs do not lie at the level of those before"
+    if comparison.is_large and len(first) and len(second):
+        if _height(first, second) / math.log1p(comparison.effect or 0.0) < 0.5:
+            return "the older side's own runs do not lie at the level of those before"
+    return ""
 
 
 def _logs(seconds: Sequence[float]) -> Floats:

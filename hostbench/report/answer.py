@@ -22,12 +22,8 @@ matters is why the launches do not tell."""
 BASELINE = "baseline"
 LONG = 60
 """Characters of notes that stand in one line."""
-_COLUMNS = (
-    Column(("choice",), "choice"),
-    Column(("figure",), "figure"),
-    Column(("against",), "verdict"),
-    Column(("note",), "note"),
-)
+_TITLES = {"choice": "choice", "figure": "figure", "against": "verdict", "note": "note"}
+"""Of the columns of its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +87,8 @@ class Answer:
         if self.verdict:
             yield Item(f"  {self.verdict}")
         if rows := [*self.rows()]:
-            shown = [column for column in _COLUMNS if any(row[column.keys[0]] for row in rows)]
-            yield Table(tuple(shown), rows, indent=4)
+            shown = [key for key in _TITLES if any(row[key] for row in rows)]
+            yield Table(tuple(Column((key,), _TITLES[key]) for key in shown), rows, indent=4)
 
 
 # ---- which rows ---------------------------------------------------------------------------------

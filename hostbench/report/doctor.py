@@ -136,11 +136,10 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
 def _host(facts: Facts) -> Iterator[Diagnosis]:
     """The host, its links, and each GPU."""
     governor = text_of(facts, "host", "cpu_governor") or ""
-    load = busy(facts, {})
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
         yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
-    if load:
+    if load := busy(facts, {}):
         yield Diagnosis("warn", f"machine busy: {load}", "measure when it is idle")
     if value_of(facts, "host", "virtualized"):
         yield Diagnosis("note", "a virtual machine: neighbours may show in figures")

@@ -10,7 +10,7 @@ from msgspec import msgpack, structs
 
 from hostbench.core.errors import HostbenchError, Warn
 from hostbench.core.files import locked, write_atomic
-from hostbench.judge.causes import commits_of, ends_of
+from hostbench.judge.causes import commits_of
 from hostbench.judge.events import Event, assess
 from hostbench.judge.grid import NEEDED
 from hostbench.judge.history import History, judge_history
@@ -52,13 +52,16 @@ def history_of(results: Results, warn: Warn = lambda text: None) -> History:
 
 def with_subjects(events: Iterable[Event], root: Path) -> list[Event]:
     """With what landed, from git at `root`; without it the commits that were measured stay."""
-    events = list(events)
-    between = cache(lambda old, new: landed(root, old, new))
-    ends = [ends_of(event) if event.commits else ("", None) for event in events]
-    measured = {commit for pair in ends for commit in pair if commit}
+    events, ends = list(events), dict[int, tuple[str, str]]()
+    for index, event in enumerate(events):
+        if event.commits:  # else it lies between points of one commit
+            old, *later = (point.commit for point in event.around)
+            ends[index] = old, next(commit for commit in reversed(later) if commit != old)
+    measured = {commit for pair in ends.values() for commit in pair}
     in_git = known_commits(root, measured) if measured else set()
-    for index, (event, (old, new)) in enumerate(zip(events, ends, strict=True)):
-        if new and {old, new} <= in_git:
-            commits = commits_of(event, between(old, new))
-            events[index] = structs.replace(event, commits=commits)
+    between = cache(lambda old, new: landed(root, old, new))
+    for index, (old, new) in ends.items():
+        if {old, new} <= in_git:
+            commits = commits_of(events[index], between(old, new))
+            events[index] = structs.replace(events[index], commits=commits)
     return events

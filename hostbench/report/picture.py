@@ -18,7 +18,6 @@ from hostbench.report.charts import GREY, PALETTE, WHISKER, field, layer, scale
 CLICKS = ("machine", "run_id", "case")
 """What a click on a mark tells."""
 _LABELS = {"s": charts.SECONDS, "bytes": charts.BYTES}
-_BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": ""}
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _LIMIT = {"color": GREY, "strokeDash": [6, 4], "strokeWidth": 2}
 
@@ -172,11 +171,12 @@ def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> l
     if key:
         alone = {"type": "point", "fields": ["series"]}
         line["params"] = [{"name": "shown", "select": alone, "bind": "legend"}]
+    known = [point for point in points if point["low"] is not None]
     dot, tip = {"size": 60, "filled": True, "opacity": 1}, field("text:N", title="case")
     return [
         layer(rules, "rule", _LIMIT, y=limit),
         line,
-        layer(_with_interval(points), "rule", WHISKER, **at, y=low, y2={"field": "high"}, **hue),
+        layer(known, "rule", WHISKER, **at, y=low, y2={"field": "high"}, **hue),
         layer(points, "point", dot, clicks=CLICKS, **at, y=y, **hue, shape=shape, tooltip=tip),
     ]
 
@@ -192,17 +192,14 @@ def _bars(points: list[Spec], rules: list[Spec], measure: Measure) -> list[Spec]
     bar, tip = {"height": 14, "yOffset": 6}, field("text:N", title="case")
     beside = [{**rule, "name": name} for rule in rules for name in names]
     beside_bar = {**_LIMIT, "yOffset": -4, "y2Offset": 16}  # not through the numbers
+    known = [point for point in points if point["low"] is not None]
     whisker = WHISKER | {"color": GREY, "opacity": 1, "yOffset": 6, "y2Offset": 6}
     return [
         layer(points, "bar", bar, clicks=CLICKS, x=x, y=lane, color=color, tooltip=tip),
         layer(beside, "rule", beside_bar, x=limit, y=lane, y2={"field": "name"}),
-        layer(_with_interval(points), "rule", whisker, x=low, x2={"field": "high"}, y=lane),
+        layer(known, "rule", whisker, x=low, x2={"field": "high"}, y=lane),
         *charts.lane_texts(points, lane),
     ]
-
-
-def _with_interval(points: list[Spec]) -> list[Spec]:
-    return [point for point in points if point["low"] is not None]
 
 
 def _value_axis(points: list[Spec], rules: list[Spec], measure: Measure, *, is_log: bool) -> Spec:
@@ -223,7 +220,8 @@ def _value_axis(points: list[Spec], rules: list[Spec], measure: Measure, *, is_l
         highs = (min(point["high"] or 0.0, 2 * max(numbers)) for point in points)
         end = max(1.0, *numbers) if measure.unit == "share" else 1.03 * max(*numbers, *highs)
         up = {"domain": [0, end], "nice": False}
-    title = f"{measure.title or measure.name}{', log' * is_log}{_BETTER[measure.better]}"
+    better = f" ({measure.better} is better)" if measure.better else ""
+    title = f"{measure.title or measure.name}{', log' * is_log}{better}"
     return {"title": title, "axis": axis, "scale": up}
 
 

@@ -80,14 +80,12 @@ def asked(family: str) -> tuple[Question, ...]:
         if work.name not in covered:  # `One copy. Timed: ...` asks what its choices cost
             what = (work.question or work.name).partition(". ")[0].rstrip(".")
             questions.append(Compare(text=f"{what}: what does it cost?", workload=work.name))
-    # Of a project's own every question has a line on the first screen.
-    screens = [
-        "" if is_ours else ask.workload.partition(".")[2].replace("_", " ") for ask in questions
-    ]
-    return tuple(
-        replace(ask, words={**words, **ask.words}, screen=ask.screen or screen)
-        for ask, screen in zip(questions, screens, strict=True)
-    )
+    for number, ask in enumerate(questions):
+        screen = ask.screen
+        if not is_ours:  # of a project's own every question has a line on the first screen
+            screen = screen or ask.workload.partition(".")[2].replace("_", " ")
+        questions[number] = replace(ask, words={**words, **ask.words}, screen=screen)
+    return tuple(questions)
 
 
 def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:

@@ -191,11 +191,14 @@ def read(
         for machine in group:
             older = _add(stored, machine, first, second, history)
         level = _BEFORE if first.is_level else _FIRST
-        have = [{k: s for k, s in stored.items() if s[n].numbers} for n in (level, _SECOND)]
-        versions = [{key[:2]: key[2] for key in keys} for keys in have]
-        for key, (one, other, before) in stored.items():
+        versions = [
+            {key[:2]: key[2] for key, roles in stored.items() if roles[role].numbers}
+            for role in (level, _SECOND)
+        ]
+        for key, roles in stored.items():
+            one, other, before = roles
             launches, fails = (one.launches, other.launches), other.status == "failed"
-            if key in have[0] and key in have[1] and not fails:
+            if roles[level].numbers and other.numbers and not fails:
                 table[key] = TwoSides(
                     first=one.numbers,
                     second=other.numbers,
@@ -206,10 +209,10 @@ def read(
                     machine=key[0],
                     in_bytes=other.in_bytes,
                 )
-            elif lack := _lacking(key, one, other, key in have[0], versions):
+            elif lack := _lacking(key, one, other, bool(roles[level].numbers), versions):
                 verdict, why = lack
                 numbers = one.numbers or before.numbers[max(before.resets, default=0) :]
-                if fails and stored[key][level].status == "failed":
+                if fails and roles[level].status == "failed":
                     numbers, why = [], f"failed before, too: {why}"
                 after = [] if fails else other.numbers
                 lacking[key] = Comparison(
@@ -280,7 +283,9 @@ def _add(
     # the level itself is that of what one of its newest runs has measured
     newest = np.flatnonzero(runs["role"] == _BEFORE)[-LEVEL_RUNS:]
     is_recent = order >= newest.min(initial=len(runs)) if first.is_level else order >= 0
-    wheres = [where_of(machine if is_in_time else "", name) for name in runs.index]
+    machine_name = machine if is_in_time else ""
+    # another project's series have an environment, too
+    wheres = ["/".join(filter(None, (machine_name, environment_of(n)))) for n in runs.index]
     by = [pd.Categorical(wheres)[order], "case", "version"]
     indices: Mapping[Any, Any] = points.groupby(by, observed=True).indices
     for key, index in indices.items():
@@ -344,11 +349,6 @@ def _why(row: "pd.Series[Any]") -> tuple[str, str]:
     if row["status"] == "ok":
         return "ok", few_launches(row["num_samples"]) if row["few"] else "neither a time nor bytes"
     return row["status"], row["reason"] if isinstance(row["reason"], str) else ""
-
-
-def where_of(machine: str, run_id: str) -> str:
-    """The machine; machine/environment of another project's."""
-    return "/".join(filter(None, (machine, environment_of(run_id))))
 
 
 def _number(rows: pd.DataFrame) -> "pd.Series[float]":

@@ -171,9 +171,12 @@ def _marked(block: str | Table) -> tuple[str, list[str]]:
             return "heading", [f"{level} {escaped(block)}"]
     if isinstance(block, Quoted):
         return "item", [f"- {code(block)}"]
-    if isinstance(block, Item):
-        return "item", [f"- {_with_code(block.strip())}"]
-    return "text", [_with_code(block.strip())]
+    pieces = _TYPED.split(block.strip())  # what a person types is every second one
+    words = "".join(
+        code(piece.strip("`")) if index % 2 else escaped(piece)
+        for index, piece in enumerate(pieces)
+    )
+    return ("item", [f"- {words}"]) if isinstance(block, Item) else ("text", [words])
 
 
 def _piped(table: Table) -> list[str]:
@@ -203,15 +206,6 @@ def _cell(cell: str, *, markdown: bool) -> str:
 def escaped(words: str) -> str:
     """Text from a result file is data: one line without control characters, and no markup."""
     return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", one_line(words))
-
-
-def _with_code(line: str) -> str:
-    """Commands of ours and cases in it are code."""
-    pieces = _TYPED.split(line)
-    return "".join(
-        code(piece.strip("`")) if index % 2 else escaped(piece)
-        for index, piece in enumerate(pieces)
-    )
 
 
 def code(words: str, in_table: bool = False) -> str:

@@ -2,7 +2,7 @@
 axis of numbers; Scaling: the fewest workers, ranks or items in a batch that are enough; Best: what
 to choose on each of several axes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -104,17 +104,15 @@ def with_work(ask: Compare, rows: Rows) -> list[Row]:
     return [row for row in base.ordered(rows, ask.over) if not ask.work or ask.work(row)]
 
 
-def _baseline(ask: Compare) -> Mapping[str, Any]:
-    work = declared(ask.workload)
-    return ask.baseline or {} if ask.baseline is not None or work is None else work.base()
-
-
 def pairs_of(ask: Compare, here: Rows, rows: Rows) -> list[Pair]:
     """Each row with a number beside the other one that it is held against, which has one, too: what
     `beside` says, else the same case but for the baseline's choices, or with the fewest."""
-    measured, baseline, pairs = with_work(ask, here), _baseline(ask), list[Pair]()
-    if measured and ask.over and ask.claim is None and ask.baseline is None:
+    measured, pairs = with_work(ask, here), list[Pair]()
+    work, baseline = declared(ask.workload), ask.baseline
+    if baseline is None and measured and ask.over and ask.claim is None:
         baseline = {ask.over: measured[0].axes[ask.over]}
+    elif baseline is None:
+        baseline = work.base() if work else {}
     axes = varying(measured) if ask.claim is None else ask.claim
     changed = {axis: baseline[axis] for axis in axes if axis in baseline}
     for row in measured:
