@@ -137,7 +137,7 @@ class Event(Struct, frozen=True, kw_only=True):
     @property
     def near(self) -> tuple[str, ...]:
         """Commits and runs that it may have begun with."""
-        points = self.around[1:] if len(self.around) > 1 else self.around
+        points = self.around[1:] or self.around
         return tuple(sorted({name for p in points for name in (p.commit, p.run_id)}))
 
     def is_named_by(self, entry: Entry) -> bool:

@@ -114,15 +114,6 @@ def lane_texts(rows: pd.DataFrame | Sequence[Mapping[str, Any]], y: Spec) -> lis
     ]
 
 
-def round_numbers(low: float, high: float) -> list[float]:
-    """Powers of ten over so much of a logarithmic axis, or a little more; of less than three also 2
-    and 5 times."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(powers) < 4 else (1,)
-    values = [step * 10.0**power for power in powers for step in steps]
-    return [value for value in values if low / 1.5 <= value <= high * 1.5]
-
-
 def sized(layers: Sequence[Spec], height: int, num_marks: int = 0, **more: Any) -> Spec:
     """A chart as wide as its page, of those layers that have a row. Many marks are drawn on a
     canvas: a node of the page for each is slow; none of them is described to a screen reader."""

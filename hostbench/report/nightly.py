@@ -232,9 +232,8 @@ def _rows_in_words(night: Tonight) -> Iterator[str]:
             case, worst = rows[0]
             change = "" if worst.effect is None else f" {units.format_change(worst.effect)}"
             most = (" most of all" if change else " as") if len(rows) > 1 else ""
-            because = ": ".join(
-                (worst.why, *night.lists.get(_EVIDENCE.get(worst.cause, ""), [])[:1])
-            )
+            evidence = night.lists.get(_EVIDENCE.get(worst.cause, ""), [])
+            because = ": ".join([worst.why, *evidence[:1]])
             series = f"{number_of(len(rows), 'series', 'series')},{most} {as_typed(case)}{change}"
             yield f"{words}: {series} ({because:.200})"
 

@@ -211,10 +211,14 @@ def _value_axis(points: list[Spec], rules: list[Spec], measure: Measure, *, is_l
     if is_log:
         ends = (point[end] for point in points for end in ("y", "low", "high"))
         numbers = [*of_limits, *(number for number in ends if number and number > 0)]
-        ticks = charts.round_numbers(min(numbers), max(numbers))
+        low, high = min(numbers), max(numbers)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        steps = (1, 2, 5) if len(powers) < 4 else (1,)
+        round_numbers = [step * 10.0**power for power in powers for step in steps]
+        ticks = [number for number in round_numbers if low / 1.5 <= number <= high * 1.5]
         if len(ticks) > 1:  # one number alone lets nobody read the scale: then they are vega's
             axis = {"labelExpr": axis["labelExpr"], "values": ticks}
-        span = [min(*numbers, *ticks), max(*numbers, *ticks)]
+        span = [min(low, *ticks), max(high, *ticks)]
         up: Spec = {"type": "log", "domain": span, "nice": False, "padding": 8, "clamp": True}
     else:
         highs = (min(point["high"] or 0.0, 2 * max(numbers)) for point in points)

@@ -267,11 +267,7 @@ def _add(
     disturbed = [run for night in known for run in night.disturbed_runs]
 
     sides = [side.rows.loc[side.rows["machine"] == machine, "run_id"] for side in (first, second)]
-    points, ids = history.points(machine, _COLUMNS), pd.concat(sides)
-    is_paired = points["run_id"].isin(ids) & points["interleaved_with"].isin(ids)
-    launches = _launches(history, machine, [*points.loc[is_paired, "run_id"].unique()])
-    points["few"] = of_few_launches(points) & ~is_paired
-    points["number"] = _number(points).mask(points["few"])
+    points, launches = _points(history, machine, pd.concat(sides))
     runs, older = _runs(points, sides, first.is_level, [*first.without, *disturbed])
 
     run = points["run_id"].cat
@@ -310,6 +306,29 @@ def _add(
     return older
 
 
+def _points(
+    history: Results, machine: str, of_sides: "pd.Series[str]"
+) -> tuple[pd.DataFrame, dict[tuple[str, str, str], list[float]]]:
+    """(the points of a machine with their `number`, NaN where there is none, and whether they have
+    too `few` launches; the launches of runs that were interleaved, by run, case and version).
+
+    What is compared is seconds or bytes, of which less is better. Of any other unit, as a track_
+    benchmark may have, nobody knows.
+    """
+    points, launches = history.points(machine, _COLUMNS), dict[tuple[str, str, str], list[float]]()
+    is_paired = points["run_id"].isin(of_sides) & points["interleaved_with"].isin(of_sides)
+    points["few"] = of_few_launches(points) & ~is_paired
+    number = points["seconds"].where(points["unit"] == "seconds")
+    number = number.where(points["unit"] != "bytes", points["value"])
+    is_valid = (points["status"] == "ok") & (number > 0) & ~points["few"]
+    points["number"] = number.where(is_valid)
+    if run_ids := [*points.loc[is_paired, "run_id"].unique()]:
+        rows = history.rows(machine, run_ids)[["run_id", "case", "version", "launches"]]
+        for *key, seconds in rows.itertuples(index=False):
+            launches[tuple(key)] = [*map(float, (seconds or {}).values())]
+    return points, launches
+
+
 def _runs(
     points: pd.DataFrame, sides: Sequence["pd.Series[str]"], is_level: bool, without: Sequence[str]
 ) -> tuple[pd.DataFrame, Literal[0, 1]]:
@@ -333,27 +352,8 @@ def _runs(
     return runs, 1 if is_turned else 0
 
 
-def _launches(
-    history: Results, machine: str, run_ids: Sequence[str]
-) -> dict[tuple[str, str, str], list[float]]:
-    """The launches of a run's case, by run, case and version."""
-    if not run_ids:
-        return {}
-    rows = history.rows(machine, run_ids)
-    cells = zip(rows["run_id"], rows["case"], rows["version"], rows["launches"], strict=True)
-    return {(r, c, v): [float(s) for s in (cell or {}).values()] for r, c, v, cell in cells}
-
-
 def _why(row: "pd.Series[Any]") -> tuple[str, str]:
     """The status of a row that has no number, and why it has none."""
     if row["status"] == "ok":
         return "ok", few_launches(row["num_samples"]) if row["few"] else "neither a time nor bytes"
     return row["status"], row["reason"] if isinstance(row["reason"], str) else ""
-
-
-def _number(rows: pd.DataFrame) -> "pd.Series[float]":
-    """What is compared: seconds or bytes, of which less is better. Of any other unit, as a track_
-    benchmark may have, nobody knows. NaN where there is none."""
-    number = rows["seconds"].where(rows["unit"] == "seconds")
-    number = number.where(rows["unit"] != "bytes", rows["value"])
-    return number.where((rows["status"] == "ok") & (number > 0))
