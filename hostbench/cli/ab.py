@@ -10,8 +10,8 @@ from typing import Any
 from hostbench.cli.measuring import Measuring, measure_case, measure_sides
 from hostbench.cli.output import show, show_page, warn, write_file
 from hostbench.cli.results import open_history
+from hostbench.core.case import did_you_mean
 from hostbench.core.errors import EXIT_FAILED, DeviceLost, HostbenchError, Interrupted, UsageError
-from hostbench.core.suggest import did_you_mean
 from hostbench.families import known
 from hostbench.judge.two_sides import side_of
 from hostbench.report.comparison import between, bisection_step, comment_of, page

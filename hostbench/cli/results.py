@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from hostbench.cli.output import warn
 from hostbench.core.asv_config import CONFIG, asv_results, project_root
+from hostbench.core.case import did_you_mean
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.files import is_url
-from hostbench.core.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from hostbench.store.results import Results

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from hostbench.cli.output import show, show_page, warn
 from hostbench.cli.results import open_history, results_folder
-from hostbench.core.case import as_stored, as_typed
+from hostbench.core.case import as_stored, as_typed, did_you_mean
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
-from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import number_of, one_line
 from hostbench.judge.events import MACHINE
 from hostbench.report.blocks import Column, Page, Table

@@ -30,7 +30,7 @@ import torch
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity, Observation
 from hostbench.device.base import Buffer, Fill, HostRead, Step, lacking
 from hostbench.device.loading import Loading
-from hostbench.device.torch_device import TorchDevice, TorchLoader
+from hostbench.device.torch_device import TorchDevice, TorchLoader, chrome_trace
 
 _MATRIX = 32
 """Rows of the matrices that a compute multiplies: a product of them takes some 1 us."""
@@ -258,8 +258,6 @@ class CpuDevice(TorchDevice):
             self.synchronize()
 
         if traced:
-            from hostbench.device.kineto import chrome_trace  # it takes 0.3 s to import
-
             trace = json.loads(chrome_trace(observed, on_cuda=False))["traceEvents"]
         else:
             observed()

@@ -21,10 +21,10 @@ import torch
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import KIB, MIB, format_bytes
-from hostbench.device import chrome, kineto, numa
+from hostbench.device import chrome, numa
 from hostbench.device.activity import Observation
 from hostbench.device.base import Buffer, Route, Step, lacking
-from hostbench.device.torch_device import TorchDevice, own_pages
+from hostbench.device.torch_device import TorchDevice, chrome_trace, own_pages, profiler
 from hostbench.facts import nvml
 from hostbench.facts.host import usable_cores
 from hostbench.facts.record import Unknown
@@ -321,7 +321,7 @@ class CudaDevice(TorchDevice):
             self.delay(head_s)
             self.delay(_SHORT_S)
             self.synchronize()
-            with kineto.profiler.record_function(_WORK):
+            with profiler.record_function(_WORK):
                 work()
             self.synchronize()
             self.delay(_SHORT_S)
@@ -331,7 +331,7 @@ class CudaDevice(TorchDevice):
         for head_s in _HEADS_S:
             ready()
             self.synchronize()
-            trace = kineto.chrome_trace(partial(work_between_waits, head_s), on_cuda=True)
+            trace = chrome_trace(partial(work_between_waits, head_s), on_cuda=True)
             events = chrome.decode(trace).events
             is_anything_seen = any(event.cat in chrome.DEVICE_WORK for event in events)
             waits = [event for event in events if chrome.is_delay(event)]
@@ -392,7 +392,7 @@ def require_cuda(index: int) -> None:
             f"device cuda: torch {torch.__version__} is built without CUDA; install a CUDA build "
             "(make bench TORCH_INDEX=...) or choose --device cpu"
         )
-    if _is_set("CUDA_LAUNCH_BLOCKING"):
+    if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         raise BrokenError(
             "device cuda: CUDA_LAUNCH_BLOCKING is set: the host waits for each kernel, so that no "
             "answer about waiting would be true; unset it"
@@ -418,10 +418,6 @@ def uuid_of(device: torch.device) -> str:
     """The CUDA device's UUID, by which NVML knows it too; the two count devices differently."""
     facts: Any = torch.cuda.get_device_properties(device)
     return str(facts.uuid)
-
-
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "0") not in ("", "0")
 
 
 def _clear_workspaces() -> None:

@@ -2,15 +2,18 @@
 
 import mmap
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._C._profiler import _ExperimentalConfig
 from torch.utils.data import DataLoader, Dataset
 
 from hostbench.core.errors import Unavailable
@@ -19,6 +22,7 @@ from hostbench.core.units import MIB, format_bytes
 from hostbench.device.base import Buffer, Device, Fill, HostRead, Memory, Step
 from hostbench.device.loading import NUM_ITEMS, Loading
 
+profiler: Any = torch.profiler  # torch leaves its calls without types
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
 """Of the perceptron: 1MiB of weights a layer, 2KiB of activations an example and layer."""
 _LEARNING_RATE = 1e-9
@@ -198,6 +202,23 @@ def own_pages(nbytes: int, *, are_large: bool = False) -> torch.Tensor:
         with suppress(OSError):  # a kernel may have none
             pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=torch.uint8)
+
+
+def chrome_trace(work: Step, *, on_cuda: bool) -> bytes:
+    """The Chrome trace of what torch did while `work` ran, by its profiler (Kineto): without CUDA
+    in each thread; with it also calls of CUDA's runtime and the work of each stream, by CUPTI."""
+    kinds, more = [profiler.ProfilerActivity.CPU], dict[str, Any]()
+    if on_cuda:
+        kinds.append(profiler.ProfilerActivity.CUDA)
+    else:
+        with suppress(TypeError):  # an older torch sees the thread that calls, alone
+            more["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
+    with profiler.profile(activities=kinds, **more) as profile:
+        work()
+    with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        return path.read_bytes()
 
 
 class Items(Dataset[torch.Tensor]):

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import hostbench
 from hostbench.core import own_package, user_project
-from hostbench.core.case import Selector
+from hostbench.core.case import Selector, did_you_mean, why_no_case
 from hostbench.core.errors import UsageError, raised_at
-from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.families.question import Picture
 from hostbench.measure.workload import REGISTRY, Suite, Workload, check_family
 

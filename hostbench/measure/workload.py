@@ -11,15 +11,15 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, convert
 
-from hostbench.core.case import AxisValue, Case, class_name, counts_bytes, read_case
+from hostbench.core.case import AxisValue, Case, class_name, counts_bytes, did_you_mean, read_case
 from hostbench.core.errors import raised_at
 from hostbench.core.records import CaseRecord
-from hostbench.core.suggest import did_you_mean
 from hostbench.device.base import Ability, Device, Step, lacking, too_few
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
@@ -71,7 +71,7 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
         return self.crosses / self.moves if self.crosses and self.moves else 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
     """One thing to measure: its axes, what is said of its cases, and how to build its step."""
 
@@ -114,9 +114,10 @@ class Workload:
             if self.only is None or self.only(**cell):
                 yield Case(self.name, cell)
 
+    @cache  # noqa: B019 - workloads are there as long as the process
     def options(self, case: Case) -> CaseOptions:
-        """All that is said of one case. Raises ValueError where that is not what it may be, or a
-        function of the declaration fails."""
+        """All that is said of one case, worked out once. Raises ValueError where that is not what
+        it may be, or a function of the declaration fails."""
         given: dict[str, Any] = {"backend": BACKENDS.get(str(case.values.get("device")), "gloo")}
         for name, option in self.per_case.items():
             try:

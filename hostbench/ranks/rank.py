@@ -21,14 +21,13 @@ import torch.distributed as dist
 from msgspec import structs
 
 from hostbench.core.case import Case
-from hostbench.core.errors import CollectiveError, Unavailable
+from hostbench.core.errors import CollectiveError, Unavailable, end_of_traceback, in_words
 from hostbench.core.processes import die_with_parent, tcp_bytes_sent
 from hostbench.core.records import Measurement
 from hostbench.device import collective_logs, num_devices, open_device
 from hostbench.device.activity import COLLECTIVE
 from hostbench.device.base import Device, Step, too_few
 from hostbench.device.collective_logs import NcclLog
-from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.measure import measure
 from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
 from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY, Workload, prepare

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hostbench.core.case import did_you_mean
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.records import environment_of
 from hostbench.core.samples import few_launches, median
-from hostbench.core.suggest import did_you_mean
 from hostbench.core.units import number_of
 from hostbench.judge.grid import of_few_launches
 from hostbench.judge.two_sides import LEVEL_RUNS, SEARCHED_RUNS, Comparison, Lacking, TwoSides

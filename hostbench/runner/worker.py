@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hostbench.core.clock import now
-from hostbench.core.errors import BrokenError, DeviceLost, RankFailure, Unavailable
+from hostbench.core.errors import (
+    BrokenError,
+    DeviceLost,
+    RankFailure,
+    Unavailable,
+    end_of_traceback,
+    fatal_reason,
+    in_words,
+)
 from hostbench.core.records import (
     PROOF_FAILED,
     CaseRecord,
@@ -20,7 +28,6 @@ from hostbench.core.records import (
 from hostbench.core.samples import median
 from hostbench.device import open_device
 from hostbench.device.base import Device
-from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.measure import BRIEF, Prepared

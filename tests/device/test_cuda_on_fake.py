@@ -13,14 +13,13 @@ import torch
 
 from benchmarks.overlap import NUM_BATCHES, Loop
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, Unavailable
+from hostbench.core.errors import BrokenError, Unavailable, fatal_reason
 from hostbench.core.records import CaseRecord, Launch
 from hostbench.core.units import KIB, MIB
 from hostbench.device import cuda as cuda_device
-from hostbench.device import kineto, numa
+from hostbench.device import numa
 from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
-from hostbench.device.errors import fatal_reason
 from hostbench.families import load
 from hostbench.measure.measure import BRIEF
 from hostbench.measure.workload import prepare
@@ -231,7 +230,7 @@ def test_nothing_is_enqueued_when_observing_begins(
         pending.append(floor.gpus[0].queue.free_s > floor.now_s)
         raise Unavailable("not now")
 
-    monkeypatch.setattr(kineto, "chrome_trace", begin)
+    monkeypatch.setattr(cuda_device, "chrome_trace", begin)
     with pytest.raises(Unavailable, match="not now"):
         CudaDevice().observe(lambda: None)
     assert pending == [False]

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.errors import CollectiveError, Unavailable
-from hostbench.device.errors import fatal_reason, in_words
+from hostbench.core.errors import CollectiveError, Unavailable, fatal_reason, in_words
 
 torch = pytest.importorskip("torch")
 rank = pytest.importorskip("hostbench.ranks.rank")

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 import torch
 
+from hostbench.core.errors import fatal_reason
 from hostbench.core.samples import median
 from hostbench.core.units import KIB, MIB, format_bytes, format_seconds
 from hostbench.device.cuda import CudaDevice
-from hostbench.device.errors import fatal_reason
 
 pytestmark = pytest.mark.gpu
 
@@ -118,7 +118,6 @@ def test_out_of_memory_is_recognised(cuda: CudaDevice) -> None:
 
 STICKY = """
 import torch
-from hostbench.device.errors import fatal_reason
 try:
     torch._assert_async(torch.zeros(1, device="cuda"))
     torch.cuda.synchronize()
