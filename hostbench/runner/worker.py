@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from hostbench.core import errors
 from hostbench.core.clock import now
-from hostbench.core.errors import (
-    BrokenError,
-    DeviceLost,
-    RankFailure,
-    Unavailable,
-    end_of_traceback,
-    fatal_reason,
-    in_words,
-)
 from hostbench.core.records import (
     PROOF_FAILED,
     CaseRecord,
@@ -62,7 +54,7 @@ def walk(launch: Launch, emit: Emit) -> None:
         emit(Started(record=record))
         try:
             record, is_fatal = worker.measure(work, record)
-        except DeviceLost as lost:
+        except errors.DeviceLost as lost:
             emit(Started(record=record, lost=str(lost)))
             return
         emit(Done(record=record))
@@ -117,18 +109,18 @@ class _Worker:
                 measurement=measurement.thinned(),
             )
             return finished, False
-        except Unavailable as reason:
+        except errors.Unavailable as reason:
             return replace(record, status="skipped", reason=str(reason)), False
-        except DeviceLost:
+        except errors.DeviceLost:
             raise
-        except RankFailure as failure:  # the ranks are gone, this process is as good as new
+        except errors.RankFailure as failure:  # the ranks are gone, this process is as good as new
             traceback = Measurement(traceback=failure.traceback)
             return replace(record, reason=str(failure), measurement=traceback), False
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
             refusal = self._device.refused_pinning(error) if self._device else None
             if refusal is not None:
                 return replace(record, status="skipped", reason=str(refusal)), False
-            is_fatal = fatal_reason(error) is not None
+            is_fatal = errors.fatal_reason(error) is not None
             return _failed(record, error, work.raised_at(error)), is_fatal
 
     def _measurement(self, work: Workload, record: CaseRecord, *, observes: bool) -> Measurement:
@@ -137,7 +129,7 @@ class _Worker:
         settings = launch.settings if launch.device is None else BRIEF
         if work.has_ranks:
             if launch.device is not None:  # ranks need torch, which a simulated launch imports not
-                raise Unavailable(f"the {launch.device} device has no ranks")
+                raise errors.Unavailable(f"the {launch.device} device has no ranks")
             if self._ranks is None:
                 from hostbench.ranks.lockstep import Ranks
 
@@ -164,12 +156,13 @@ class _Worker:
         try:
             device = open_device(name, launch=self.launch.number)
             device.settle()
-        except BrokenError as error:
-            raise DeviceLost(str(error)) from error
+        except errors.BrokenError as error:
+            raise errors.DeviceLost(str(error)) from error
         except Exception as error:
-            if fatal_reason(error) is None:
+            if errors.fatal_reason(error) is None:
                 raise
-            raise DeviceLost(f"device {name} does not start: {in_words(error, '')}") from error
+            why = errors.in_words(error, "")
+            raise errors.DeviceLost(f"device {name} does not start: {why}") from error
         self.emit(Started(record=record))
         self._device = device
         return device
@@ -182,5 +175,5 @@ class _Worker:
 
 def _failed(record: CaseRecord, error: BaseException, where: str = "") -> CaseRecord:
     """How it failed, and where in the workload."""
-    measurement = Measurement(traceback=end_of_traceback(error))
-    return replace(record, reason=in_words(error, where), measurement=measurement)
+    measurement = Measurement(traceback=errors.end_of_traceback(error))
+    return replace(record, reason=errors.in_words(error, where), measurement=measurement)

@@ -194,6 +194,7 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str) -> None:
         mock.patch.object(measure, "MAX_NUMBER", 4),
         mock.patch.object(measure, "MIN_SAMPLES", 1),
         mock.patch.dict(DEPTHS, {10: 10}),
+        mock.patch.object(Workload, "options", Workload.options.__wrapped__),  # each time anew
         mock.patch.object(known()["allocation"].module, "NUM_BATCHES", 3),
         mock.patch.object(numa, "far_from", lambda address: nullcontext()),
     ):
