@@ -67,8 +67,14 @@ class Answer:
         shown = [", ".join(filter(None, (line.figures, line.verdict))) for line in self.lines]
         return next(iter(shown), self.verdict or self.state)
 
-    def rows(self) -> Iterator[dict[str, str]]:
-        """A row for each figure; of many words each note has one."""
+    def blocks(self) -> Iterator[Block]:
+        """As pages have it: the question, the verdict, a row for each figure, and of many words one
+        for each note."""
+        stop = "." * (not self.question.endswith("?") and bool(self.at))
+        yield Subheading(f"{self.question}{stop} {self.at}".strip())
+        if self.verdict:
+            yield Item(f"  {self.verdict}")
+        rows = list[dict[str, str]]()
         has_baseline = any(figure.against == BASELINE for figure in self.figures)
         for figure in self.figures:
             beside = "" if has_baseline else figure.beside
@@ -77,16 +83,9 @@ class Answer:
                 notes = ["; ".join(notes)]
             note, *more = notes
             row = {"choice": figure.label, "figure": figure.number(), "against": figure.against}
-            yield {**row, "note": note}
-            yield from ({**dict.fromkeys(row, ""), "note": note} for note in more)
-
-    def blocks(self) -> Iterator[Block]:
-        """As pages have it: the question, the verdict, the figures."""
-        stop = "." * (not self.question.endswith("?") and bool(self.at))
-        yield Subheading(f"{self.question}{stop} {self.at}".strip())
-        if self.verdict:
-            yield Item(f"  {self.verdict}")
-        if rows := [*self.rows()]:
+            rows.append({**row, "note": note})
+            rows += ({**dict.fromkeys(row, ""), "note": note} for note in more)
+        if rows:
             shown = [key for key in _TITLES if any(row[key] for row in rows)]
             yield Table(tuple(Column((key,), _TITLES[key]) for key in shown), rows, indent=4)
 

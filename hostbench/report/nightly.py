@@ -9,15 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench.core import units
+from hostbench.core import errors, units
 from hostbench.core.case import as_typed
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-    EXIT_USAGE,
-)
 from hostbench.core.records import Run
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.core.units import number_of, one_line
@@ -97,14 +90,15 @@ class Tonight:
     @property
     def exit_code(self) -> int:
         """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
-        if self.code == EXIT_USAGE:
-            return EXIT_USAGE
+        if self.code == errors.EXIT_USAGE:
+            return errors.EXIT_USAGE
         has_failed = of_verdicts(self.compared, "failed") or self.lists["broken"]
-        if self.code == EXIT_FAILED or has_failed:
-            return EXIT_FAILED
+        if self.code == errors.EXIT_FAILED or has_failed:
+            return errors.EXIT_FAILED
         if self.slower or self.new:
-            return EXIT_REGRESSION
-        return EXIT_NOTHING_MEASURED if self.run is None or unjudged(self.run) else EXIT_OK
+            return errors.EXIT_REGRESSION
+        is_judged = self.run is not None and not unjudged(self.run)
+        return errors.EXIT_OK if is_judged else errors.EXIT_NOTHING_MEASURED
 
 
 # ---- what it is held against --------------------------------------------------------------------

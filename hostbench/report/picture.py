@@ -134,10 +134,11 @@ def chart(
     rules = [{"limit": rate} for rate in limit_of.values()]
     alike = [axis for axis in rows[0].axes if axis not in differ]
     about = picture.name(rows[0], [axis for axis in alike if axis != "workload" or picture.also])
+    look = _value_axis(points, rules, measure, is_log=has_lines and measure.unit != "share")
     if has_lines:
-        layers = _lines(points, rules, x, measure)
+        layers = _lines(points, rules, x, look)
     else:
-        layers = _bars(points, rules, measure)
+        layers = _bars(points, rules, look)
         height = charts.LANE_HEIGHT * len({point["name"] for point in points})
     crowded = dict.fromkeys(picture.name(r, ["num_ranks"]) for r in rows if r.is_oversubscribed)
     note = f"{', '.join(crowded)} oversubscribed" if crowded else ""
@@ -145,7 +146,7 @@ def chart(
     return charts.sized(layers, height, description=says)
 
 
-def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> list[Spec]:
+def _lines(points: list[Spec], rules: list[Spec], x: str, look: Spec) -> list[Spec]:
     """A line for each series, ticked at the numbers that there are; a dash for each place. A click
     on an entry of the legend shows it alone."""
     values = sorted({point["x"] for point in points})
@@ -158,7 +159,6 @@ def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> l
     along: Spec = {"type": "log", "base": 2} if is_log else {"zero": False}
     along |= {"nice": False, "padding": 14}
     at: Any = {"x": field("x:Q", title=axis_name(x.removesuffix("_us")), axis=axis, scale=along)}
-    look = _value_axis(points, rules, measure, is_log=measure.unit != "share")
     y, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
     names, dashed = ([*dict.fromkeys(own[key] for own in points)] for key in ("series", "dash"))
     key, faint = charts.legend(names), {"condition": {"param": "shown", "value": 1}, "value": 0.1}
@@ -181,11 +181,10 @@ def _lines(points: list[Spec], rules: list[Spec], x: str, measure: Measure) -> l
     ]
 
 
-def _bars(points: list[Spec], rules: list[Spec], measure: Measure) -> list[Spec]:
+def _bars(points: list[Spec], rules: list[Spec], look: Spec) -> list[Spec]:
     """A lane for each, with its name and its number over it."""
     names = [*dict.fromkeys(point["name"] for point in points)]
     lane = field("name:N", sort=names, axis=None)
-    look = _value_axis(points, rules, measure, is_log=False)
     x, low, limit = (field(f"{column}:Q", **look) for column in ("y", "low", "limit"))
     series = [*dict.fromkeys(point["series"] for point in points)]
     color = field("series:N", scale=scale(series, PALETTE), legend=None)
