@@ -62,8 +62,9 @@ def _write(folder: Path, entry: Entry) -> None:
     known += sorted({f"{MACHINE}{series.group}" for series in history.series})
     if entry.series not in known:
         raise UsageError(
-            f"{entry.series!r} is not a series that is stored{did_you_mean(entry.series, known)}; "
-            "write case@machine or machine:NAME, as `hostbench changes` prints it"
+            f"'{as_typed(entry.series)}' is not a series that is stored"
+            f"{did_you_mean(entry.series, known)}; write case@machine or machine:NAME, as "
+            "`hostbench changes` prints it"
         )
     since = entry.since
     names = {name for event in history.events for name in event.near if name.startswith(since)}

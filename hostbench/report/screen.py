@@ -109,6 +109,9 @@ def _table(answers: Sequence[Answer]) -> Iterator[StyledLine]:
         for line in shown:
             verdict, known = line.verdict, line.conclusion
             start = f"  {line.what}".ljust(first) + line.figures
+            is_long = len(start) + 2 + len(verdict) > WIDTH
+            if is_long and known and known.verdict == "undecided":
+                verdict = "undecided"  # a figure that is cut is worse than a reason left out
             verdict = _clipped(verdict, WIDTH // 2)
             start = _clipped(start, WIDTH - len(verdict) - 2)
             start = f"{start}  ".ljust(min(second, WIDTH - len(verdict)))

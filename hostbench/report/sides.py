@@ -133,10 +133,12 @@ def _named(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     rows = runs[is_named & may_be_judged]
     if rows.empty:
         known = [value for value in dict.fromkeys(values[may_be_judged]) if value]
-        newest = ", ".join(value if prefix else value[:8] for value in known[-5:])
+        newest = ", ".join(f"{prefix}:{value}" if prefix else value[:8] for value in known[-5:])
+        missing = "is not stored" if column == "run_id" else "has no run that may be judged"
+        remedy = "measure it, or name another" if column != "run_id" else "name another"
         raise NothingMeasured(
-            f"{text!r} has no run that may be judged{did_you_mean(name, known) if prefix else ''}: "
-            f"measure it{f', or name another, as {newest}' if newest else ''}"
+            f"{text!r} {missing}{did_you_mean(name, known) if prefix else ''}: "
+            f"{remedy}{f', as {newest}' if newest else ''}"
         )
     if (num := rows[column].nunique()) > 1:
         raise UsageError(f"{text!r} names {num} of {column}: write more of it")

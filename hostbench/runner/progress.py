@@ -49,9 +49,13 @@ class Bar:
         self.tick(always=True)
 
     def case(self, record: CaseRecord) -> None:
-        if not self._done:
-            self._began_s = time.monotonic()  # the first worker's start is paid once
-        self._done += 1
+        if record.status == "skipped":  # at once: it does not tell how long the others take
+            self._total -= 1
+            self._min_for_eta -= 1
+        else:
+            if not self._done:
+                self._began_s = time.monotonic()  # the first worker's start is paid once
+            self._done += 1
         if record.status == "failed":
             failure = f"failed: {as_typed(str(record.case))}: {record.reason}"
             self._write(units.one_line(failure) + "\n")
@@ -59,7 +63,7 @@ class Bar:
 
     def dropped(self, count: int) -> None:
         """So many readings will not be taken: their case was skipped or failed."""
-        self._done += count
+        self._total -= count
 
     def tick(self, always: bool = False) -> None:
         """What runs now, and the time left: about once a second, while a worker is busy."""

@@ -101,7 +101,7 @@ def checkout(root: Path | None, results: Path, sources: Mapping[str, Path]) -> C
         try:
             git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve())])
         except GitError:
-            return Checkout(scratch=f"the commit lacks the family {family}")
+            return Checkout(scratch=f"the file of {family} is not in the commit")
     if tree.commit and tree.scratch is None:
         return replace(tree, scratch=another_installed(root))
     return tree

@@ -8,7 +8,7 @@ import pytest
 from hostbench.core.case import Case, as_typed
 from hostbench.runner.progress import Bar
 from tests.commands import Terminal
-from tests.fakes.builders import copy_case, failed, record
+from tests.fakes.builders import copy_case, failed, record, skipped
 
 
 class Clock:
@@ -59,6 +59,23 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
             bar.case(record(copy_case()))
     bar.walk("launch 2 of 3", [Case("slow", {})])
     assert "launch 2 of 3, slow, 0:10 left" in out.getvalue()
+
+
+def test_what_is_skipped_takes_no_time_and_is_no_progress(clock: Clock) -> None:
+    out = io.StringIO()
+    bar = Bar(out)
+    bar.begin(20, 10)
+    for _ in range(5):
+        bar.case(skipped(copy_case(), "needs a GPU"))
+        bar.dropped(1)
+    for _ in range(5):
+        assert "left" not in out.getvalue()
+        clock.now_s += 10
+        bar.case(record(copy_case()))
+    bar.walk("launch 2 of 2", [Case("transfer", {})])
+    assert out.getvalue().endswith(
+        "[############............] launch 2 of 2, transfer, 0:50 left\n"
+    )
 
 
 def test_a_failure_is_a_line_at_once_without_control_characters(clock: Clock) -> None:

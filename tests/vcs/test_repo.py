@@ -71,11 +71,11 @@ def test_a_commit_has_the_families_that_it_holds(root: Path) -> None:
     def scratch(**sources: Path) -> str | None:
         return checkout(root, root / "results", sources).scratch
 
-    assert scratch(steps=own) == "the commit lacks the family steps"
+    assert scratch(steps=own) == "the file of steps is not in the commit"
     git(root, "add", "bench")
     git(root, "commit", "-q", "-m", "steps")
     assert scratch(steps=own) is None
-    assert scratch(steps=own, copies=installed) == "the commit lacks the family copies"
+    assert scratch(steps=own, copies=installed) == "the file of copies is not in the commit"
     own.write_text("other code")
     assert scratch(steps=own) == "uncommitted changes"
 
