@@ -369,7 +369,8 @@ class CudaDevice(TorchDevice):
         """NVML, and its handle of this device."""
         try:
             opened = nvml.open_nvml()
-            index = opened.index_of(uuid_of(self.torch_device))
+            # by its UUID: torch and NVML count devices differently
+            index = opened.index_of(str(_cuda.get_device_properties(self.torch_device).uuid))
             return opened, opened.ask("nvmlDeviceGetHandleByIndex", index)
         except nvml.NvmlUnavailable as error:
             raise Unavailable(str(error)) from error
@@ -412,12 +413,6 @@ def pci_address(device: torch.device) -> str | None:
     if not hasattr(facts, "pci_bus_id"):
         return None
     return f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
-
-
-def uuid_of(device: torch.device) -> str:
-    """The CUDA device's UUID, by which NVML knows it too; the two count devices differently."""
-    facts: Any = torch.cuda.get_device_properties(device)
-    return str(facts.uuid)
 
 
 def _clear_workspaces() -> None:

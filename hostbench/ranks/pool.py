@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch.distributed as dist
 
 from hostbench.core.processes import describe_exit, is_stopped
-from hostbench.device import collective_logs
+from hostbench.ranks import collective_logs
 from hostbench.ranks.blame import RankState, Replies, Reply, answers
 from hostbench.ranks.rank import GroupConfig, RankConfig, serve
 

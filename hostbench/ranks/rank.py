@@ -24,13 +24,13 @@ from hostbench.core.case import Case
 from hostbench.core.errors import CollectiveError, Unavailable, end_of_traceback, in_words
 from hostbench.core.processes import die_with_parent, tcp_bytes_sent
 from hostbench.core.records import Measurement
-from hostbench.device import collective_logs, num_devices, open_device
+from hostbench.device import num_devices, open_device
 from hostbench.device.activity import COLLECTIVE
 from hostbench.device.base import Device, Step, too_few
-from hostbench.device.collective_logs import NcclLog
 from hostbench.measure import measure
 from hostbench.measure.evidence import COUNTED_BYTES, COUNTER_WAIT_S, MAX_REPEATS
 from hostbench.measure.workload import ASYNCHRONOUS, REGISTRY, Workload, prepare
+from hostbench.ranks import collective_logs
 from hostbench.ranks.blame import Reply
 
 DOCUMENTED, SENT = "sends_as_documented", "sent"
@@ -206,12 +206,12 @@ class Rank:
     def __init__(self, config: RankConfig) -> None:
         self.config = config
         self.work: Workload | None = None
-        self.log: NcclLog | None = None
+        self.log: collective_logs.NcclLog | None = None
 
     def join(self, is_observed: bool = False) -> dict[str, bool]:
         """What may slow it down, as a finding: `oversubscribed`, more ranks than cores."""
         if is_observed and self.config.group.backend == "nccl":
-            self.log = NcclLog()
+            self.log = collective_logs.NcclLog()
         self.group = join(self.config)
         self.device = self.group.device
         kind = self.config.group.device

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hostbench.device import numa
-from hostbench.device.cuda import CudaDevice, pci_address, uuid_of
+from hostbench.device.cuda import CudaDevice, pci_address
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.host import read_int
 from hostbench.facts.nvml import NvmlUnavailable, open_nvml
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.gpu
 def index(cuda: CudaDevice) -> int:
     """NVML's index of torch's device 0: the two do not count devices alike."""
     try:
-        return open_nvml().index_of(uuid_of(cuda.torch_device))
+        return open_nvml().index_of(str(torch.cuda.get_device_properties(cuda.torch_device).uuid))
     except NvmlUnavailable as error:
         pytest.skip(str(error))
 

@@ -13,11 +13,11 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.records import Settings
 from hostbench.core.units import MIB
 from hostbench.device import chrome
-from hostbench.device.collective_logs import NcclLog
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import exchange, load
 from hostbench.families.operations import nccl_sends
 from hostbench.ranks import rank as ranks
+from hostbench.ranks.collective_logs import NcclLog
 from hostbench.ranks.lockstep import Ranks
 from hostbench.ranks.rank import GroupConfig, Rank, RankConfig
 from tests.fakes.fake_cuda import Costs, Machine, cuda_machine

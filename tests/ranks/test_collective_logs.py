@@ -5,7 +5,7 @@ import json
 import pytest
 from torch._C import _distributed_c10d as c10d
 
-from hostbench.device.collective_logs import choices, recorded
+from hostbench.ranks.collective_logs import choices, recorded
 
 
 def entry(number: int, name: str, *, is_p2p: bool = False) -> dict[str, object]:
