@@ -27,11 +27,9 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 
 def _waits(row: Row) -> str:
     """`waits 1.72 ms for data, device idle 39% of the time`."""
-    waits_s, idle = row.number("wait_s"), row.idle_share
+    waits_s, idle = row.number("wait_s"), row.idle()
     waits = "" if waits_s is None else f"waits {units.format_seconds(waits_s)} for data"
-    return ", ".join(
-        filter(None, [waits, "" if idle is None else f"device idle {idle:.0%} of the time"])
-    )
+    return ", ".join(filter(None, [waits, idle and f"{idle} of the time"]))
 
 
 def _fed(row: Row) -> str:

@@ -93,13 +93,6 @@ class Row:
         """Launch -> seconds of a valid row; its one number where no launches were kept."""
         return self.launches or {0: self.time}
 
-    @property
-    def idle_share(self) -> float | None:
-        """Of the time that was measured: what the device was not at work in it, as it was observed.
-        Observing makes the host slower, and no copy and no compute longer."""
-        busy_s = self.number("busy_s")
-        return None if busy_s is None or not self.seconds else max(0.0, 1 - busy_s / self.seconds)
-
     def number(self, finding: str) -> float | None:
         """A finding that is a number; None where it is another thing, or not known."""
         value = self.findings.get(finding)
@@ -127,6 +120,14 @@ class Row:
         if share < ABOVE:
             return f"{share:.0%} of {limit}"
         return f"above {limit}: what is called the limit is none, or not all bytes crossed it"
+
+    def idle(self) -> str:
+        """`device idle 39%`: of the time that was measured, by the work that was observed, where it
+        was. Observing makes the host slower, and no copy and no compute longer."""
+        busy_s = self.number("busy_s")
+        if busy_s is None or not self.seconds:
+            return ""
+        return f"device idle {max(0.0, 1 - busy_s / self.seconds):.0%}"
 
     def peak(self) -> str:
         """`peak 256MiB`; nothing where it is not known."""

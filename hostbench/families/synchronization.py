@@ -39,9 +39,9 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 
 def waits(row: Row) -> str:
     """`1 wait a step, device idle 76 %`."""
-    num, idle = row.number("syncs_per_step"), row.idle_share
-    words = [] if num is None else [f"{num:g} {'wait' if num == 1 else 'waits'} a step"]
-    return ", ".join([*words, *([] if idle is None else [f"device idle {idle:.0%}"])])
+    num = row.number("syncs_per_step")
+    counted = "" if num is None else f"{num:g} {'wait' if num == 1 else 'waits'} a step"
+    return ", ".join(filter(None, [counted, row.idle()]))
 
 
 def _reads(text: str, *steps_us: int, shown: tuple[str, ...]) -> Compare:
