@@ -108,6 +108,7 @@ def filters() -> None:
     if len(names) > 1:
         look: Any = {"key": "machine", "bind": "query-params", "width": 340, "select_all": False}
         st.multiselect("Machines", names, placeholder="all machines", **look)
+    check_link("range", RANGES)
     st.selectbox("Time range", list(RANGES), key="range", bind="query-params", width=140)
     counts = data.history(store).counts
     devices = set(counts["device"][counts["machine"].isin(machines(store))].unique())
@@ -120,8 +121,8 @@ def check_link(key: str, options: Collection[str]) -> None:
     """Say which choices of the address are not here: a widget forgets them in silence. Once it is
     there, the address is its own."""
     asked = st.query_params.get_all(key) if key not in st.session_state else ()
-    if gone := [name for name in asked if name not in options]:
-        st.caption(f"The link names {words.plain(', '.join(gone))}, which is not stored here.")
+    if gone := [name for name in asked if name and name not in options]:
+        st.caption(f"The link names {words.plain(', '.join(gone))}, which is not here.")
 
 
 def machines(store: Store) -> list[str]:
@@ -186,6 +187,7 @@ def choice(
 ) -> str:
     """A choice in the address; the first option is the default. A single one is no choice. `text`
     of an option is drawn as Markdown."""
+    check_link(key, [text(option) for option in options])
     if len(options) == 1:
         return options[0]
     look = {"default": options[0], "required": True, "bind": "query-params", **look}
@@ -199,6 +201,7 @@ def axis_values(
     first, else the first of all."""
     ordered = sorted(values, key=partial(asking.order, axis))
     named = {asking.word(axis, value) or str(value): value for value in ordered}
+    check_link(f"is-{axis}", [words.plain(name) for name in named])
     chosen = st.pills(
         words.plain(axis_name(axis)),
         list(named),
@@ -238,10 +241,13 @@ def reset(label: str, key: str, icon: str) -> None:
     st.button(label, on_click=st.query_params.update, args=(everything,), **look)
 
 
-def shown(parts: Mapping[str, Callable[[], object]], key: str = "show") -> None:
+def shown(
+    parts: Mapping[str, Callable[[], object]], key: str = "show", label: str = "Show"
+) -> None:
     """What is drawn only when asked for, one at a time, which the address holds: a table that
     nobody reads would make the page half as slow again."""
-    asked = st.segmented_control("Show", list(parts), key=key, bind="query-params")
+    check_link(key, parts)
+    asked = st.segmented_control(label, list(parts), key=key, bind="query-params")
     if asked:
         parts[asked]()
 

@@ -37,15 +37,10 @@ rows = causes(parts.events(judged, names))
 if not rows:
     num = number_of(sum(own.judged for own in series), "series", "series")
     parts.empty(f"No change in {num} on these machines in this time.")
-number = Counter([*(ANY for _ in rows), *(cause.worst.state for cause in rows)])
-states = [ANY, *(state for state in STATES if number[state])]
-wanted = parts.choice(
-    "State",
-    states,
-    "state",
-    lambda state: f"{STATE_WORDS.get(state, state)} {number[state]}",
-    label_visibility="collapsed",
-)
+number = Counter(cause.worst.state for cause in rows)
+states = [state for state in STATES if number[state]]
+label = ", ".join(f"{STATE_WORDS[state]}: {number[state]}" for state in states)
+wanted = parts.choice(label, [ANY, *states], "state", lambda name: STATE_WORDS.get(name, name))
 rows = [cause for cause in rows if wanted in (ANY, cause.worst.state)]
 by_key = {cause.key: cause for cause in rows}
 asked = st.query_params.get("change", rows[0].key)
@@ -53,8 +48,9 @@ picked = by_key.get(asked, rows[0])
 parts.changes(rows[:TOP], judged.series, picked.key)
 others = rows[TOP : parts.MOST_LINKS]
 if others:
-    title = f"{len(rows) - TOP} more" + f", {len(others)} shown" * (len(rows) > parts.MOST_LINKS)
-    parts.shown({title: lambda: parts.changes(others, judged.series, picked.key)}, "more")
+    label = f"{len(rows) - TOP} more" + f", {len(others)} shown" * (len(rows) > parts.MOST_LINKS)
+    listed = {"the others": lambda: parts.changes(others, judged.series, picked.key)}
+    parts.shown(listed, "more", label)
 if asked not in by_key:
     st.caption("The change of the link is not here: the first one is shown.")
 

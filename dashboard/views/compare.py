@@ -22,6 +22,7 @@ every = data.history(store).sides().iloc[::-1]
 every = parts.within(every[every["machine"].isin(names)])
 left, first_box, second_box = st.columns([1, 2, 2])
 kinds = [name for name, kind in KINDS.items() if kind == "run" or every[kind].nunique() > 1]
+parts.check_link("kind", kinds)
 kind = KINDS[left.selectbox("Compare", kinds, key="kind", bind="query-params")]
 known = every if kind == "run" else every[every["scratch"].isna()]
 options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
@@ -29,7 +30,7 @@ if len(options) < 2:
     why = f"Only one {kind} is stored here: there is nothing to compare it with."
     parts.compare_now(store, why)
 stored = data.runs(store).drop_duplicates("run_id").set_index("run_id")
-called = stored["name"] if len(names) == 1 else stored["machine"] + ", " + stored["name"]
+called = stored["machine"] + ", " + stored["name"]
 
 
 def named(text: str) -> str:
@@ -59,7 +60,7 @@ dates = every.drop_duplicates("commit").set_index("commit")["started_at"]
 run_at = [f"{commit8(own)} was run {when(dates[own])}" for own in (before, after) if own in dates]
 st.markdown(" ".join([*badges, f":small[:gray[{', '.join(run_at)}]]" * bool(run_at)]))
 workload = st.query_params.get("of", "")
-parts.check_link("of", {"", *rows["workload"]})
+parts.check_link("of", {*rows["workload"]})
 own, lane = rows[rows["workload"] == workload], "id"
 if len(own):
     parts.reset(f"{plain(workload)}: back to all workloads", "of", "arrow_back")

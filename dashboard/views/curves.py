@@ -29,12 +29,12 @@ pictures = {
     for name, own in words.PICTURES.items()
     if name == st.query_params.get("q") or not {own.workload, *own.also}.isdisjoint(workloads)
 }
-parts.check_link("q", [*pictures, OTHER])
 asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="collapsed")
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:
     if asked == OTHER:
         look: Any = {"key": "workload", "bind": "query-params", "width": 420}
+        parts.check_link("workload", workloads)
         workload = st.selectbox("Workload", workloads, **look)
         question = picture.picture_of(workload)
     else:
@@ -43,6 +43,7 @@ with choices:
     having = parts.runs(store, about)
     keys = zip(having["machine"], having["run_id"], strict=True)
     named = {f"{key[0]}, {name}": key for key, name in zip(keys, having["name"], strict=True)}
+    parts.check_link("run", named)
     picked = st.multiselect(
         "Runs",
         list(named),

@@ -45,6 +45,7 @@ workloads = sorted(every["workload"].unique())
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 index = workloads.index(first.partition("[")[0])
 look: Any = {"bind": "query-params", "filter_mode": "contains", "width": 420}
+parts.check_link("workload", workloads)
 workload = choices.selectbox("Workload", workloads, index, key="workload", **look)
 here = every[every["workload"] == workload]
 here = here.sort_values("has_number", ascending=False, kind="stable")

@@ -69,7 +69,8 @@ def layer(
     values = [{name: _known(row[name]) for name in row if name in names} for row in rows]
     spec: Spec = {"data": {"values": values}, "mark": {"type": kind, **look}, "encoding": channels}
     if clicks:
-        select = {"type": "point", "fields": list(clicks)}
+        # A double click would clear what its first click has selected.
+        select: Spec = {"type": "point", "fields": list(clicks), "clear": False}
         spec["params"] = [{"name": CLICKED, "select": select}]
     return spec
 

@@ -275,9 +275,15 @@ def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
 def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
     assert "The change of the link is not here" in said(open_page("changes", history, change="x"))
     assert "The run of the link is not here" in said(open_page("runs", history, of="x@y"))
-    links = [("overview", "machine"), ("curves", "q"), ("trend", "case"), ("compare", "second")]
-    for page, key in links:
-        assert "The link names gone, which is not stored here" in said(
+    links = {
+        "overview": ("machine", "range"),
+        "curves": ("q", "run", "show"),
+        "changes": ("state",),
+        "trend": ("case", "workload", "unit", "is-nbytes"),
+        "compare": ("kind", "second"),
+    }
+    for page, key in ((page, key) for page, keys in links.items() for key in keys):
+        assert "The link names gone, which is not here" in said(
             open_page(page, history, **{key: "gone"})
         )
 
