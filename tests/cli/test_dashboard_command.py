@@ -99,3 +99,14 @@ def test_it_listens_where_the_environment_says(
         main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
         assert f"--server.address={at}" in started.pop()
         assert os.environ["HOSTBENCH_RESULTS"] == str(tmp_path)
+
+
+def test_a_port_that_is_taken_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    with socket.create_server(("localhost", 0)) as other:
+        taken = str(other.getsockname()[1])
+        code = main(["dashboard", "--headless", "--port", taken, "--results", str(tmp_path)])
+    printed = capsys.readouterr()
+    assert code == 2 and f"port {taken} is taken" in printed.err and not printed.out
