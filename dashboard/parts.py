@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 import words
 from data import Store
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import format_rate, format_seconds, number_of
@@ -51,15 +52,23 @@ MOST_WORDED = 50_000
 
 def head(page: st.Page) -> None:
     """What could not be read; the end of the page where no run is chosen, and where none is stored
-    the one command that makes one."""
-    store, path = data.opened(), page.url_path
-    if st.session_state.get("page", path) != path:  # where a key is another choice
-        for key in {*map(str, st.session_state)} - {"left", *ON_ALL_PAGES}:
-            del st.session_state[key]
-    st.session_state["page"] = path
-    left = st.session_state.setdefault("left", {})
-    if (path, str(_choices())) in left:
-        st.switch_page(page, query_params=left[path, str(_choices())])
+    the one command that makes one.
+
+    Before it shows another page, Streamlit makes an entry of the browser's history in which the
+    page that is left has the choices of the other one: Back to it leads to what was left."""
+    store, path, own, state = data.opened(), page.url_path, _choices(), st.session_state
+    # tells Back to an entry without a choice from a link to the page
+    is_back = getattr(get_script_run_ctx(), "is_history_navigation", False)
+    before, chosen = state.get("page", path), state.get("choices", {})
+    left = state.setdefault("left", {})
+    if before != path:  # where a key is another choice
+        if not is_back and (own or any(key in state for key in chosen)):
+            left[before, str(own)] = chosen
+        for key in {*map(str, state)} - {"left", *ON_ALL_PAGES}:
+            del state[key]
+    state["page"], state["choices"] = path, own
+    if (own or is_back) and (path, str(own)) in left:
+        st.switch_page(page, query_params=left[path, str(own)])
     if warnings := data.history(store).warnings:
         with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
             listed(warnings)
@@ -215,11 +224,7 @@ def axis_values(
 
 
 def go(page: str, **query: str) -> NoReturn:
-    """To another page, with the machines and the time of this one. Streamlit makes entries of the
-    browser's history of it in which this page has the choices of the other one: Back to them leads
-    to what is left now (head)."""
-    if page != (path := st.session_state["page"]):
-        st.session_state["left"][path, str({key: [query[key]] for key in query})] = _choices()
+    """To another page, with the machines and the time of this one."""
     st.switch_page(f"views/{page}.py", query_params=query)
 
 

@@ -157,7 +157,7 @@ def drag(tab: Any) -> None:
 
 def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     """From a change on the overview to its trend, what it compares with, its run and its curve; on
-    the way, back leads to what was left."""
+    the way, back leads to what was left by a click and by a link."""
     tab.goto(f"{address}/?{urlencode({'machine': 'simulated-b'})}")
     is_drawn(tab, "Overview")
     color = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
@@ -192,8 +192,15 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     leads_to(tab, "/runs", lambda: tab.locator(MARK).nth(5).click(force=True))
     is_drawn(tab, "Runs and machines")
     assert _query(tab)["of"].endswith("@simulated-b") and "days" not in _query(tab)
+    leads_to(tab, "/runs", tab.get_by_role("radio", name="every run").click, "show")
+    left = _query(tab)
+    tab.locator(AT_REST).wait_for(state="attached")
     tab.get_by_role("link", name="Curves", exact=True).click()
     is_drawn(tab, "Curves")
+    tab.go_back()
+    is_drawn(tab, "Runs and machines")
+    tab.get_by_role("radio", name="every run", checked=True).wait_for()
+    assert _query(tab) == left
 
 
 def test_the_static_report_opens_alone_on_a_dark_telephone(
