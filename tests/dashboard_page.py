@@ -37,7 +37,7 @@ def opened(patch: pytest.MonkeyPatch, page: str, results: Path, **query: str) ->
     from streamlit.testing.v1 import AppTest
 
     patch.setenv("HOSTBENCH_RESULTS", str(results))
-    app = AppTest.from_file(str(APP / "app.py"), default_timeout=60)
+    app = AppTest.from_file(str(APP / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key.replace("__", "-")] = value
     return app.switch_page(f"views/{page}.py").run()

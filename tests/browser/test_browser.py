@@ -59,15 +59,15 @@ def address(results: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not _answers(f"http://127.0.0.1:{port}/_stcore/health"):
             assert server.poll() is None, f"the server ended with {server.returncode}"
-            assert time.monotonic() < deadline, "the dashboard did not answer within 60 s"
+            assert time.monotonic() < deadline, "the dashboard did not answer within 120 s"
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)
 
 
 def _answers(url: str) -> bool:
@@ -93,7 +93,7 @@ def tab(browser: Any) -> Iterator[Any]:
     """A dark page; an error in its console, or a request that leaves the machine, fails."""
     errors: list[str] = []
     tab = browser.new_context(viewport=WIDE, color_scheme="dark").new_page()
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(120_000)
     tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.on("console", lambda message: errors.extend(_error(message)))
     tab.on("request", lambda request: errors.extend(_leaves(request.url)))
@@ -136,11 +136,11 @@ def leads_to(tab: Any, path: str, act: Callable[[], None], query: str = "") -> N
     def is_there() -> bool:
         return urlsplit(tab.url).path.endswith(path) and (not query or query in _query(tab))
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not is_there():
         assert time.monotonic() < deadline, f"{tab.url} is still shown"
         act()
-        for _ in range(100):
+        for _ in range(300):
             if not is_there():
                 tab.wait_for_timeout(100)
 
@@ -193,6 +193,7 @@ def test_a_walk_through_all_pages(tab: Any, address: str) -> None:
     is_drawn(tab, "Runs and machines")
     assert _query(tab)["of"].endswith("@simulated-b") and "days" not in _query(tab)
     leads_to(tab, "/runs", tab.get_by_role("radio", name="every run").click, "show")
+    tab.get_by_test_id("stDataFrame").wait_for()
     left = _query(tab)
     tab.locator(AT_REST).wait_for(state="attached")
     tab.get_by_role("link", name="Curves", exact=True).click()
