@@ -64,7 +64,7 @@ parts.check_link("of", {*rows["workload"]})
 own, lane = rows[rows["workload"] == workload], "id"
 if len(own):
     parts.reset(f"{plain(workload)}: back to all workloads", "of", "arrow_back")
-    st.caption("Point: change of the time; line: 99 % interval. Click a series for its trend.")
+    st.caption("Point: change of the time; line: 99% interval. Click a series for its trend.")
     if clicked := parts.chart(charts.by_series(own), "of series", "change of each series"):
         parts.go("trend", case=str(clicked["case"]))
 else:

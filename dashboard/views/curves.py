@@ -14,7 +14,7 @@ from hostbench.report import picture
 from hostbench.report.answer import varying
 
 OTHER = "Other"
-HELP = """Line on a point: 99 % interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
+HELP = """Line on a point: 99% interval. Sizes are binary (1MiB = 2^20 bytes), rates decimal
 (1 GB/s = 10^9 bytes/s)."""
 SHOWN = "machine run seconds ci_low_s ci_high_s gb_per_s num_samples".split()
 

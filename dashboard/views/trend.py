@@ -13,7 +13,7 @@ from hostbench.report.changes import causes
 from hostbench.report.charts import CLICKED
 from hostbench.report.picture import picture_of
 
-HELP = """Bar: 99 % interval. Thick line: level between two changes; band: a change within it would
+HELP = """Bar: 99% interval. Thick line: level between two changes; band: a change within it would
 not be seen. Vertical: a change, of the series or its machine; grey: another torch, driver or
 hardware. Hollow: scratch, never judged. On the axis a cross: failed, a tick: skipped."""
 

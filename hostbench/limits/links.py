@@ -30,7 +30,7 @@ _NVLINK_PAYLOAD_MB_PER_S = {25781: 25_000, 26562: 25_000, 53125: 50_000}
 """What the driver tells of one link is its line rate (66b/64b code up to NVLink 3, a factor 17/16
 above). `nvidia-smi nvlink -s` times 0.9412 is the advertised rate for 4 and 5."""
 
-NVLINK_REACHED = "healthy ones reach 82 to 92 %"
+NVLINK_REACHED = "healthy ones reach 82 to 92%"
 """Of a copy or a ring of nccl: 275 of 300 GB/s on A100 (nvbandwidth), 396 of 450 on H200
 (ml-engineering), 365 to 370 of 450 by a ring (NVIDIA/nccl-tests#212), 376 (NVIDIA/nccl#1264)."""
 

@@ -223,7 +223,7 @@ def figure_of(
 
 
 def difference(conclusion: Conclusion, is_share: bool = False) -> str:
-    """A conclusion in a few words: `2.6x faster (2.1-3.2)`, `same within 3 %`, or how large a
+    """A conclusion in a few words: `2.6x faster (2.1-3.2)`, `same within 3%`, or how large a
     difference may still be, or why the launches do not tell. What is slower may have a share of the
     other's speed instead: `57% of the speed (38%-86%)`."""
     if conclusion.is_different:
@@ -240,12 +240,12 @@ def difference(conclusion: Conclusion, is_share: bool = False) -> str:
     if conclusion.possible <= CLOSE:
         return f"differs by less than {_percent(conclusion.possible)}"
     spread = conclusion.spread
-    vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988 %` does not
+    vary = f"{spread:.0f}x" if spread > 2 else _percent(spread)  # `20x` reads, `1988%` does not
     return f"undecided: launches vary {vary}"
 
 
 def _percent(share: float) -> str:
-    return f"{math.ceil(100 * share)} %" if math.isfinite(share) else "any factor"
+    return f"{math.ceil(100 * share)}%" if math.isfinite(share) else "any factor"
 
 
 def weight(conclusion: Conclusion) -> tuple[bool, float, float]:

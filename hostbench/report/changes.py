@@ -165,7 +165,7 @@ COLUMNS = (
     Column(("state", "fails"), "state", lambda state, fails: STATE_WORDS[state]),
     Column(("since", *_POINT), "since", lambda _, c, at, *more: f"{c[:8]} {at[:10]}", right=True),
     Column(("effect",), "change", units.format_change, right=True),
-    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
+    Column(("low", "high"), "99% interval", units.format_interval, right=True),
     Column(("before_s", "after_s"), "before -> after", units.format_levels, right=True),
     Column(("detects",), "detects", units.format_share, right=True),
     Column(("series", "num_moved", "num_series"), "series", _named),

@@ -256,7 +256,7 @@ _COLUMNS = (
     Column(("before_s", "before_bytes"), "before", format_level, right=True),
     Column(("after_s", "after_bytes"), "after", format_level, right=True),
     Column(("effect",), "change", units.format_change, right=True),
-    Column(("low", "high"), "99 % interval", units.format_interval, right=True),
+    Column(("low", "high"), "99% interval", units.format_interval, right=True),
     Column(
         ("num_first", "num_second", "unit"),
         "n",

@@ -23,7 +23,7 @@ SHARE = "% of the first level"
 UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "time": ("time (lower is better)", units.format_seconds),
     "GB/s": ("GB/s (higher is better)", units.format_rate),
-    SHARE: ("% of the time of the first level (lower is better)", "{:.1f} %".format),
+    SHARE: ("% of the time of the first level (lower is better)", "{:.1f}%".format),
     "bytes": ("memory (lower is better)", units.format_bytes),
     "value": ("value (asv's rule: lower is better)", "{:.4g}".format),
 }

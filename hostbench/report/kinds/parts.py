@@ -106,7 +106,7 @@ def _verdict(best: WayResult, ways: Sequence[WayResult]) -> tuple[State, str]:
     share, low, high = best.hidden.value, best.hidden.low or 0.0, best.hidden.high or 0.0
     if share is None:
         return "partly", f"partly: {best.name} is faster; how much it hides is not known"
-    words = f"{100 * share:.0f} % hidden by {best.name} ({100 * low:.0f}-{100 * high:.0f})"
+    words = f"{share:.0%} hidden by {best.name} ({100 * low:.0f}-{100 * high:.0f})"
     state: State = "yes" if share >= HIDES else "partly" if share >= HARDLY else "no"
     state = "undecided" if low <= HARDLY and high >= HIDES else state
     return state, f"{state}: {words}"
