@@ -62,6 +62,7 @@ def head(page: st.Page) -> None:
     before, chosen = state.get("page", path), state.get("choices", {})
     left = state.setdefault("left", {})
     if before != path:  # where a key is another choice
+        # a link without a choice takes those of widgets out of that entry, no others
         if not is_back and (own or any(key in state for key in chosen)):
             left[before, str(own)] = chosen
         for key in {*map(str, state)} - {"left", *ON_ALL_PAGES}:
@@ -117,8 +118,7 @@ def filters() -> None:
     if len(names) > 1:
         look: Any = {"key": "machine", "bind": "query-params", "width": 340, "select_all": False}
         st.multiselect("Machines", names, placeholder="all machines", **look)
-    check_link("range", RANGES)
-    st.selectbox("Time range", list(RANGES), key="range", bind="query-params", width=140)
+    select(st, "Time range", list(RANGES), "range", width=140)
     counts = data.history(store).counts
     devices = set(counts["device"][counts["machine"].isin(machines(store))].unique())
     labels = [text for device, text in DEVICES.items() if device in devices]
@@ -189,6 +189,12 @@ def refresh(shown: Store) -> None:
     """Draw the page again when a stored file has come, gone or been written."""
     if data.opened() != shown:
         st.rerun()
+
+
+def select(box: Any, label: str, options: Sequence[str], key: str, **look: Any) -> str:
+    """A choice of one of many, in the address."""
+    check_link(key, [*map(look.get("format_func", str), options)])
+    return str(box.selectbox(label, options, key=key, bind="query-params", **look))
 
 
 def choice(

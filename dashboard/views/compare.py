@@ -22,8 +22,7 @@ every = data.history(store).sides().iloc[::-1]
 every = parts.within(every[every["machine"].isin(names)])
 left, first_box, second_box = st.columns([1, 2, 2])
 kinds = [name for name, kind in KINDS.items() if kind == "run" or every[kind].nunique() > 1]
-parts.check_link("kind", kinds)
-kind = KINDS[left.selectbox("Compare", kinds, key="kind", bind="query-params")]
+kind = KINDS[parts.select(left, "Compare", kinds, "kind")]
 known = every if kind == "run" else every[every["scratch"].isna()]
 options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
 if len(options) < 2:
@@ -40,9 +39,7 @@ def named(text: str) -> str:
 
 
 def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, own: list[str]) -> str:
-    look: dict[str, Any] = {"bind": "query-params", "format_func": named, "filter_mode": "contains"}
-    parts.check_link(key, [named(name) for name in own])
-    chosen = box.selectbox(label, own, key=key, **look)
+    chosen = parts.select(box, label, own, key, format_func=named, filter_mode="contains")
     return chosen if kind == "commit" or chosen == LEVEL else f"{kind}:{chosen}"
 
 

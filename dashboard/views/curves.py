@@ -1,7 +1,6 @@
 """A question of the project as curves over machines and runs: choose, load, draw."""
 
 from functools import partial
-from typing import Any
 
 import data
 import pandas as pd
@@ -33,9 +32,7 @@ asked = parts.choice("Question", [*pictures, OTHER], "q", label_visibility="coll
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 with choices:
     if asked == OTHER:
-        look: Any = {"key": "workload", "bind": "query-params", "width": 420}
-        parts.check_link("workload", workloads)
-        workload = st.selectbox("Workload", workloads, **look)
+        workload = parts.select(st, "Workload", workloads, "workload", width=420)
         question = picture.picture_of(workload)
     else:
         question = pictures[asked]

@@ -44,9 +44,8 @@ first = next(case for case in [*likely, *every["case"]] if case in set(every["ca
 workloads = sorted(every["workload"].unique())
 choices = st.container(horizontal=True, vertical_alignment="bottom")
 index = workloads.index(first.partition("[")[0])
-look: Any = {"bind": "query-params", "filter_mode": "contains", "width": 420}
-parts.check_link("workload", workloads)
-workload = choices.selectbox("Workload", workloads, index, key="workload", **look)
+look: Any = {"index": index, "filter_mode": "contains", "width": 420}
+workload = parts.select(choices, "Workload", workloads, "workload", **look)
 here = every[every["workload"] == workload]
 here = here.sort_values("has_number", ascending=False, kind="stable")
 cases = {case: words.read(case).values for case in here["case"]}
